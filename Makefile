@@ -1,0 +1,77 @@
+# `make` sets up .venv and makes every figure from measurements; `make help` names the rest.
+
+PYTHON ?= python3
+CORES ?= 1
+ARGS ?=
+# Two: a test worker holds torch and a compiler, over a gigabyte.
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Rules call `python -m ...`: they shall find this environment's.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# nvidia-smi may be installed where no GPU is, and then prints why it failed.
+GROUP := $(if $(shell nvidia-smi -L 2>/dev/null | grep '^GPU'),gpu,base)
+# A larger group satisfies a smaller one: `make` after `make test` installs nothing.
+INCLUDED_base := base
+INCLUDED_gpu := base gpu
+INCLUDED_test := base gpu test
+
+# A lent GPU runs one measurement at a time, whatever CORES says.
+SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
+CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu)
+
+.PHONY: all quick smoke test lint clean help
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+all: $(VENV)/$(GROUP).stamp
+	$(SNAKEMAKE) $(ARGS)
+
+quick: $(VENV)/$(GROUP).stamp
+	$(SNAKEMAKE) $(ARGS) --config mode=quick
+
+# Kernels run on the CPU and in Triton's interpreter, on torch's tensors.
+smoke: $(VENV)/gpu.stamp
+	$(SNAKEMAKE) smoke $(ARGS)
+
+# pytest comes last, and its summary ends the output.
+test: lint
+	$(BIN)/pytest -n $(WORKERS)
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+	$(BIN)/clang-format --dry-run -Werror $(CUDA_FILES)
+
+# The archive is an input under experiments/: what is removed here can be made again.
+clean:
+	@echo "removes results/ (measurements made here included), .snakemake/ and $(VENV)/"
+	rm -rf results .snakemake $(VENV)
+
+help:
+	@echo "make          set up $(VENV), measure on this machine's GPU or take the archive, draw"
+	@echo "make quick    the same in a reviewer's five minutes on an H200"
+	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
+	@echo "make test     set up, linters, all tests"
+	@echo "make clean    remove results/, .snakemake/ and $(VENV)/"
+	@echo "PYTHON=$(PYTHON)   3.11 or later, makes $(VENV)"
+	@echo "CORES=$(CORES)          handed to snakemake"
+	@echo "ARGS=...         handed to snakemake: make ARGS=\"--config source=archive\""
+
+$(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		--build-constraint constraints.txt --group $*
+	touch $(INCLUDED_$*:%=$(VENV)/%.stamp)
+
+$(VENV)/venv.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or later is needed, and '$(PYTHON)' is not one:" \
+			"name one, as in: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@

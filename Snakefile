@@ -1,0 +1,12 @@
+"""Softmax at the roofline: `snakemake --cores 1` makes every figure."""
+
+
+include: "workflow/Snakefile"
+
+
+# An included rule is never the default one.
+rule all:
+    default_target: True
+    input:
+        rules.figures.input,
+    localrule: True

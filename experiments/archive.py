@@ -1,0 +1,144 @@
+"""The archive: recorded runs, an input of the workflow.  Pack one, verify one, take a file out.
+
+python -m experiments.archive pack results/local-nvidia-h200 experiments/archive/nvidia-h200
+python -m experiments.archive verify experiments/archive/nvidia-h200
+"""
+
+import gzip
+import hashlib
+import json
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.sweeps import SWEEPS
+
+SUMS = "SHA256SUMS"
+MOST_BYTES = 20_000_000
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
+class BadArchive(ValueError):
+    """An archive is not what its SHA256SUMS says; the message names the file."""
+
+
+def sums(folder: Path) -> dict[str, str]:
+    """File name to SHA-256 as recorded in the archive ``folder``."""
+    listing = folder / SUMS
+    if not listing.exists():
+        raise BadArchive(f"{folder} has no {SUMS}: check the archive out again")
+    lines = listing.read_text().splitlines()
+    pairs = [line.split("  ", 1) for line in lines if line]
+    if any(len(pair) != 2 or len(pair[0]) != 64 for pair in pairs):
+        raise BadArchive(f"{listing} is malformed: expected lines of '<sha256>  <file>'")
+    return {name: digest for digest, name in pairs}
+
+
+def verify(folder: Path, name: str) -> Path:
+    """The path of file ``name`` in the archive if its bytes are the recorded ones.
+
+    Raises BadArchive naming the file that is missing, unlisted, different or truncated.
+    """
+    recorded, path = sums(folder), folder / name
+    if name not in recorded:
+        raise BadArchive(f"{path} is not listed in {folder / SUMS}")
+    if not path.exists():
+        raise BadArchive(f"{path} is missing, though {SUMS} lists it: check the archive out again")
+    found = digest(path)
+    if found != recorded[name]:
+        raise BadArchive(
+            f"{path} differs from what was recorded ({SUMS} has {recorded[name][:12]}…, the file "
+            f"is {found[:12]}…): check the archive out again{_truncation(path)}"
+        )
+    return path
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _truncation(path: Path) -> str:
+    if path.suffix == ".gz":
+        try:
+            gzip.decompress(path.read_bytes())
+        except (EOFError, OSError, zlib.error):
+            return " (its compressed data are cut off or damaged)"
+    return ""
+
+
+@app.command("verify")
+def verify_command(folder: Path) -> None:
+    """Compare every file of an archive with its SHA256SUMS."""
+    try:
+        names = sums(folder)
+        for name in names:
+            verify(folder, name)
+    except BadArchive as error:
+        print(error)
+        raise typer.Exit(2) from error
+    print(f"{folder}: {len(names)} files as recorded")
+
+
+@app.command()
+def ingest(folder: Path, name: str, out: Path) -> None:
+    """Copy one verified file of an archive to OUT."""
+    try:
+        source = verify(folder, name)
+    except BadArchive as error:
+        print(error)
+        raise typer.Exit(2) from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if name == "hardware.json":
+        facts = json.loads(source.read_text())
+        facts["source"] = f"archive-{folder.name}"
+        out.write_text(json.dumps(facts, indent=2) + "\n")
+    else:
+        shutil.copyfile(source, out)
+
+
+@app.command()
+def pack(
+    results: Path,
+    folder: Path,
+    allow_dirty: Annotated[bool, typer.Option(help="accept a run of uncommitted code")] = False,
+) -> None:
+    """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
+    facts = json.loads((results / "hardware.json").read_text())
+    if facts["mode"] != "full":
+        _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
+    if not allow_dirty and not facts["code_commit"].isalnum():
+        _refuse(f"{results} was measured at commit {facts['code_commit']}: commit, measure again")
+    names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
+    names += ["hardware.json", "correctness.csv"]
+    if missing := [name for name in names if not (results / name).exists()]:
+        _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
+    names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
+    names += ["gpu_tests.xml"] if (results / "gpu_tests.xml").exists() else []
+    size = sum((results / name).stat().st_size for name in names)
+    if size > MOST_BYTES:
+        _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}"))
+    for name in names:
+        (part / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(results / name, part / name)
+    listing = "".join(f"{digest(part / name)}  {name}\n" for name in names)
+    (part / SUMS).write_text(listing)
+    part.chmod(0o755)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    print(f"{folder}: {len(names)} files, {size:,} bytes")
+
+
+def _refuse(message: str) -> None:
+    print(message)
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    app()

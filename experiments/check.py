@@ -1,0 +1,88 @@
+"""Is an output a softmax?  Against float64, element by element, in relative terms.
+
+Absolute tolerances are blind at large N: all zeros or 1/N everywhere lie within 1e-5 of a softmax
+over a million columns.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# (relative, floor): |y - ref| <= max(relative * |ref|, floor).  The floors are the smallest normal
+# number, below which GPUs may flush to zero, and for fp16 its smallest step.
+TOLERANCE = {
+    torch.float32: (2e-5, 2.0**-126),
+    torch.bfloat16: (1e-2, 2.0**-126),
+    torch.float16: (2e-3, 2.0**-24),
+}
+CHUNK_ELEMENTS = 2**26
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The largest relative error, the largest error of a row's sum, and why it is wrong, if so."""
+
+    max_rel_err: float
+    row_sum_err: float
+    reason: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.reason
+
+
+def planted(rows: int, cols: int, dtype: torch.dtype, device: str, seed: int) -> Tensor:
+    """Normal input (rows, cols); in every tenth row a few values are 20 times larger.
+
+    Without the outliers every output is near 1/cols and a wrong normaliser hides.
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.empty(rows, cols, dtype=dtype, device=device)
+    x.normal_(generator=generator)
+    loud = x[:: 10 if rows >= 10 else 1]
+    few = min(4, cols)
+    at = torch.randint(cols, (loud.shape[0], few), generator=generator, device=device)
+    # Distinct columns a row: scatter of a product would depend on which duplicate came last.
+    at = (at[:, :1] + torch.arange(few, device=device) * max(1, cols // few)) % cols
+    loud.scatter_(1, at, loud.gather(1, at) * 20)
+    return x
+
+
+def check(x: Tensor, y: Tensor) -> Verdict:
+    """Compare ``y`` with the float64 softmax of ``x`` (both (rows, cols), one dtype)."""
+    relative, floor = TOLERANCE[x.dtype]
+    step = max(1, CHUNK_ELEMENTS // max(1, x.shape[1]))
+    worst, worst_sum, reason = 0.0, 0.0, ""
+    for start in range(0, x.shape[0], step):
+        ref = torch.softmax(x[start : start + step].double(), dim=-1)
+        got = y[start : start + step].double()
+        strange = ref.isfinite() != got.isfinite()
+        if strange.any():
+            row = start + int(strange.any(dim=1).nonzero()[0])
+            reason = reason or f"row {row} is {_kind(got, row - start)} where it should not be"
+        # Rows that are NaN by torch's rules are NaN in both; they have no error.
+        error = ((got - ref).abs() / ref.clamp_min(floor / relative)).nan_to_num(
+            0.0, posinf=torch.inf
+        )
+        sums = (got.sum(dim=1) - 1).abs().nan_to_num(0.0)
+        worst = max(worst, float(error.max()))
+        worst_sum = max(worst_sum, float(sums.max()))
+    # Roundings of N outputs add up at most to one relative tolerance of the sum, which is 1, and
+    # to what falls below the floor.
+    sum_bound = relative + (floor * x.shape[1] if x.dtype == torch.float16 else 0.0)
+    if not reason and worst > relative:
+        reason = f"relative error {worst:.3g} exceeds {relative:g}"
+    if not reason and worst_sum > sum_bound:
+        reason = f"a row sums to 1 with error {worst_sum:.3g}, more than {sum_bound:.3g}"
+    return Verdict(worst, worst_sum, reason)
+
+
+def check_copy(x: Tensor, y: Tensor) -> Verdict:
+    """The ceiling must move every byte: ``y`` equals ``x`` bit for bit."""
+    same = torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+    return Verdict(0.0 if same else torch.inf, 0.0, "" if same else "the copy differs")
+
+
+def _kind(y: Tensor, row: int) -> str:
+    return "not finite" if not bool(y[row].isfinite().all()) else "finite"

@@ -1,0 +1,144 @@
+"""Check every variant on awkward inputs: odd shapes, strides, special values, shifts.
+
+The cases are what users meet and benchmarks do not: rows that start off 16 bytes, one column,
+-inf masks, NaN, a shift by 1e4.
+
+    python -m experiments.correctness --device cuda --out correctness.csv
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import torch
+import typer
+from torch import Tensor
+
+from experiments.check import Verdict, check, planted
+from kernels.registry import DTYPES, VARIANTS
+
+SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
+GPU_SHAPES = ((1823, 781), (2, 50_257), (1, 131_072), (300, 32_768), (1, 1_048_576), (70_000, 33))
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An input and the memory its softmax goes to."""
+
+    name: str
+    x: Tensor
+    out: Tensor
+
+
+def cases(dtype: torch.dtype, device: str) -> Iterator[Case]:
+    """Every case for one dtype; the interpreter's share leaves the large shapes out."""
+    for shape in SHAPES + (GPU_SHAPES if device == "cuda" else ()):
+        yield _fresh("planted", planted(*shape, dtype, device, seed=sum(shape)))
+    yield from _layouts(dtype, device)
+    yield from _special(dtype, device)
+
+
+def _fresh(name: str, x: Tensor) -> Case:
+    return Case(name, x, torch.full_like(x, float("nan")))
+
+
+def _layouts(dtype: torch.dtype, device: str) -> Iterator[Case]:
+    wide = planted(6, 1030, dtype, device, seed=3)
+    y = torch.full_like(wide, float("nan"))
+    yield Case("row stride wider than a row", wide[:, :1000], y[:, :1000])
+    yield Case("rows off 16 bytes, in and out alike", wide[:, 1:1002], y[:, 1:1002])
+    yield Case("rows off 16 bytes, in and out apart", wide[:, 1:1002], y[:, 2:1003])
+    yield Case("rows off 16 bytes, shorter than a vector", wide[:, 3:5], y[:, 3:5])
+    same = planted(5, 999, dtype, device, seed=4)
+    yield Case("in place", same, same)
+
+
+def _special(dtype: torch.dtype, device: str) -> Iterator[Case]:
+    def rows() -> Tensor:
+        return planted(4, 300, dtype, device, seed=5)
+
+    masked = rows()
+    masked[:, ::3] = -INF
+    yield _fresh("-inf columns", masked)
+    first = planted(4, 9000, dtype, device, seed=6)
+    first[:, :8200] = -INF
+    yield _fresh("-inf for the first 8200 columns", first)
+    nothing = rows()
+    nothing[1] = -INF
+    yield _fresh("a row of -inf", nothing)
+    for value in (float("nan"), INF):
+        x = rows()
+        x[2, 7] = value
+        yield _fresh(f"one {value}", x)
+    yield _fresh("all equal", torch.full((4, 300), 3.0, dtype=dtype, device=device))
+    if dtype == torch.float32:
+        yield _fresh("shifted by 1e4", rows() + 1e4)
+        yield _fresh("shifted by -1e4", rows() - 1e4)
+
+
+def examine(name: str, case: Case) -> Verdict:
+    """Run variant ``name`` on ``case`` and compare with float64."""
+    from kernels.launch import bind
+
+    x = case.x.clone(memory_format=torch.preserve_format)  # in place destroys the input
+    bind(name)(case.x, case.out)
+    return check(x, case.out)
+
+
+def report(device: str) -> pd.DataFrame:
+    """One row a (variant, dtype, case)."""
+    from kernels.launch import Unavailable
+
+    rows = []
+    for v in VARIANTS:
+        if v.ceiling:
+            continue
+        for dtype in DTYPES:
+            for case in cases(getattr(torch, dtype), device):
+                n_rows, n_cols = case.x.shape
+                reason, verdict = v.refusal(dtype, n_cols, device), None
+                if reason is None:
+                    try:
+                        verdict = examine(v.name, case)
+                        reason = verdict.reason
+                    except Unavailable as error:
+                        reason = str(error)
+                status = "skipped" if verdict is None else "ok" if verdict.ok else "wrong"
+                rows.append(
+                    {
+                        "variant": v.name,
+                        "dtype": dtype,
+                        "case": case.name,
+                        "rows": n_rows,
+                        "cols": n_cols,
+                        "status": status,
+                        "reason": reason,
+                        "max_rel_err": verdict.max_rel_err if verdict else None,
+                        "row_sum_err": verdict.row_sum_err if verdict else None,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def main(
+    out: Annotated[Path, typer.Option()],
+    device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
+) -> None:
+    """Write the report and say what is wrong."""
+    if device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    table = report(device)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(out, index=False)
+    counts = table["status"].value_counts()
+    print(", ".join(f"{count} {status}" for status, count in counts.items()))
+    for row in table[table["status"] == "wrong"].itertuples():
+        print(f"wrong: {row.variant} {row.dtype} {row.case} ({row.rows}, {row.cols}): {row.reason}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

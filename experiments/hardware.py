@@ -1,0 +1,138 @@
+"""Static facts of a source: GPU, driver, versions, code.  No host name, no serial number.
+
+python -m experiments.hardware --source local-nvidia-h200 --mode full --out hardware.json
+"""
+
+import hashlib
+import json
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("torch", "triton", "cuda-core", "nvidia-cuda-nvrtc", "numpy", "nvidia-ml-py")
+
+
+def gpu_name(index: int = 0) -> str | None:
+    """The GPU's name, or None where there is no GPU or no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index))
+    except pynvml.NVMLError:
+        return None
+
+
+def slug(name: str) -> str:
+    """A name fit for a folder: 'NVIDIA H200' becomes 'nvidia-h200'."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def commit() -> str:
+    """The commit of this checkout, '-dirty' where tracked files differ, 'unknown' without git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        # --exclude: a tag's name would hide the hash.
+        return subprocess.run(
+            [*command, "--exclude=*"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def environment_sha256(facts: dict[str, Any]) -> str:
+    """A hash of everything in hardware.json that does not change from run to run."""
+    lasting = {k: v for k, v in facts.items() if k not in ("measured_utc", "code_commit", "mode")}
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
+
+
+def collect(source: str, mode: str) -> dict[str, Any]:
+    """The facts, as JSON types; ``gpu`` is None on a machine without one."""
+    return {
+        "source": source,
+        "mode": mode,
+        "measured_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "code_commit": commit(),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cpu": _cpu(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "gpu": gpu_name(),
+        **(_gpu_facts() if gpu_name() else {}),
+    }
+
+
+def _gpu_facts(index: int = 0) -> dict[str, Any]:
+    import pynvml as nvml
+
+    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+
+    def ask(query, *args: object) -> Any:
+        try:
+            return query(gpu, *args)
+        except nvml.NVMLError:
+            return None
+
+    clocks = {"sm": nvml.NVML_CLOCK_SM, "memory": nvml.NVML_CLOCK_MEM}
+    memory = ask(nvml.nvmlDeviceGetMemoryInfo)
+    uuid = ask(nvml.nvmlDeviceGetUUID) or ""
+    return {
+        # Tells two cards apart without naming either.
+        "gpu_id": hashlib.sha256(f"softmax-roofline {uuid}".encode()).hexdigest()[:16],
+        "driver": nvml.nvmlSystemGetDriverVersion(),
+        "driver_cuda": nvml.nvmlSystemGetCudaDriverVersion(),
+        "vbios": ask(nvml.nvmlDeviceGetVbiosVersion),
+        "compute_capability": ask(nvml.nvmlDeviceGetCudaComputeCapability),
+        "memory_bytes": memory.total if memory else None,
+        "ecc": ask(nvml.nvmlDeviceGetEccMode),
+        "mig": ask(nvml.nvmlDeviceGetMigMode),
+        "power_limit_w": (ask(nvml.nvmlDeviceGetPowerManagementLimit) or 0) / 1000 or None,
+        "max_clock_mhz": {k: ask(nvml.nvmlDeviceGetMaxClockInfo, v) for k, v in clocks.items()},
+        **_torch_facts(index),
+    }
+
+
+def _torch_facts(index: int) -> dict[str, Any]:
+    import torch
+
+    properties = torch.cuda.get_device_properties(index)
+    return {
+        "multiprocessors": properties.multi_processor_count,
+        "l2_bytes": properties.L2_cache_size,
+        "torch_cuda": torch.version.cuda,
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    match = re.search(r"model name\s*:\s*(.+)", text)
+    return match[1].strip() if match else platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def main(
+    source: Annotated[str, typer.Option()],
+    mode: Annotated[str, typer.Option()],
+    out: Annotated[Path, typer.Option()],
+) -> None:
+    """Write the facts of this machine to a JSON file."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(collect(source, mode), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,265 @@
+"""Measure one block: a fresh process, a whole sweep, all variants interleaved.
+
+First every variant is compiled, run and checked at every point; then everything is timed, the
+points and the variants of each round in a random order that the seed and the block fix.
+
+    python -m experiments.measure --sweep vocab_scaling --block 0 --mode full \
+        --hardware hardware.json --out block-0.csv.gz
+"""
+
+import json
+import logging
+import os
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import torch
+import typer
+from rich.progress import track
+
+from experiments import timer
+from experiments.check import planted
+from experiments.examine import GpuLost, Outcome, examine, memory_reason, raise_if_lost
+from experiments.hardware import commit, environment_sha256
+from experiments.nvml import Reading, Sampler
+from experiments.sweeps import MODES, SWEEPS, Point, Sweep, sweep
+from experiments.sweeps.sweep import AGAIN
+from experiments.tables import RAW, SCHEMA_VERSION, write_raw
+from kernels.fingerprint import variant_sha256
+from kernels.launch import bind
+from kernels.registry import variant
+
+SAMPLES = {"smoke": 2, "quick": 5, "full": 10}
+SLOW_SAMPLES = 3
+CALLS = {"smoke": 2, "quick": 10, "full": 20}
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A variant at a point that took the GPU away in an earlier run of a block."""
+
+    variant: str
+    point: Point
+    reason: str
+
+
+class Block:
+    """One block of a sweep on one device."""
+
+    def __init__(self, name: str, mode: str, number: int, seed: int, device: str) -> None:
+        self.name, self.mode, self.number, self.device = name, mode, number, device
+        self.sweep: Sweep = sweep(name)
+        self.seed = seed
+        self.random = random.Random(f"{seed} {name} {number}")
+        self.points = list(self.sweep.points(mode))
+        self.random.shuffle(self.points)
+        self.outcomes: dict[tuple[str, Point], Outcome] = {}
+        self.at: tuple[str, Point] | None = None
+        self.reading: Callable[[], Reading] = Reading
+        self.held = nullcontext
+
+    def run(self, crashes: Iterable[Crash], facts: dict[str, Any]) -> pd.DataFrame:
+        """Check, then time; one row a sample, in the RAW schema."""
+        for crash in crashes:
+            reason = f"took the GPU away in an earlier run: {crash.reason}"
+            self.outcomes[crash.variant, crash.point] = Outcome("skipped", reason)
+        try:
+            for point in self._track("checking"):
+                self._examine(point)
+            rows: list[dict[str, Any]] = []
+            with self._sampler():
+                for point in self._track("timing"):
+                    rows += self._time(point)
+        except RuntimeError as error:
+            raise_if_lost(error)
+            raise
+        return self._table(rows, facts)
+
+    def _track(self, what: str) -> Iterable[Point]:
+        title = f"{self.name}, block {self.number}: {what}"
+        return track(self.points, title)
+
+    def _sampler(self):
+        if self.device == "cpu":
+            return nullcontext()
+        sampler = Sampler(torch.cuda.current_device())
+        self.reading = lambda: sampler.latest
+        self.held = sampler.held
+        return sampler
+
+    def _examine(self, point: Point) -> None:
+        for name in self.sweep.variants:
+            self.at = name, point
+            if self.at not in self.outcomes:
+                outcome = examine(name, point, self.device, self.seed)
+                if outcome.status == "wrong":
+                    logging.warning("wrong: %s at %s: %s", name, point, outcome.reason)
+                self.outcomes[self.at] = outcome
+
+    def _time(self, point: Point) -> Iterator[dict[str, Any]]:
+        entries = list(self.sweep.entries())
+        ready = []
+        for entry in entries:
+            name = entry.removesuffix(AGAIN)
+            outcome = self.outcomes[name, point]
+            if outcome.status == "ok":
+                ready.append(entry)
+            else:
+                yield self._row(entry, point, outcome, timer="none", l2="none")
+        if "host" in self.sweep.timers:
+            yield from self._time_host(point, ready)
+        if self.device == "cuda":
+            yield from self._time_device(point, ready)
+
+    def _time_host(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
+        x = planted(point.rows, point.cols, getattr(torch, point.dtype), self.device, self.seed)
+        pair = x, torch.empty_like(x)
+        for sample in range(SAMPLES[self.mode]):
+            for order, entry in enumerate(self._shuffled(entries)):
+                self.at = entry, point
+                ns = timer.host_ns(bind(entry.removesuffix(AGAIN)), pair)
+                yield self._sample(entry, point, order, sample, ns, "host", "none")
+
+    def _time_device(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
+        timers: dict[str, timer.DeviceTimer] = {}
+        try:
+            buffers = timer.buffers(point, self.device, self.seed)
+            flush = timer.Flush(self.device)
+            for entry in self._shuffled(entries):
+                self.at = entry, point
+                estimate = self.outcomes[entry.removesuffix(AGAIN), point].estimate_ns
+                fn = bind(entry.removesuffix(AGAIN))
+                timers[entry] = timer.DeviceTimer(fn, buffers.pairs, flush, estimate)
+        except torch.OutOfMemoryError:
+            skipped = Outcome("skipped", memory_reason(point))
+            for entry in entries:
+                yield self._row(entry, point, skipped, timer="none", l2="none")
+            return
+        for sample in range(SAMPLES[self.mode]):
+            for order, entry in enumerate(self._shuffled(entries)):
+                if timers[entry].slow and sample >= SLOW_SAMPLES:
+                    continue
+                self.at = entry, point
+                ns = timers[entry].sample()
+                yield self._sample(entry, point, order, sample, ns, timers[entry].name, "cold")
+        if "call" in self.sweep.timers:
+            yield from self._time_calls(point, entries, buffers)
+
+    def _time_calls(
+        self, point: Point, entries: list[str], buffers: timer.Buffers
+    ) -> Iterator[dict[str, Any]]:
+        l2 = "cold" if buffers.cold else "warm"
+        for sample in range(CALLS[self.mode]):
+            pair = buffers.pairs[sample % len(buffers.pairs)]
+            for order, entry in enumerate(self._shuffled(entries)):
+                self.at = entry, point
+                fn = bind(entry.removesuffix(AGAIN))
+                with self.held():
+                    ns = timer.call_ns(fn, pair)
+                yield self._sample(entry, point, order, sample, ns, "call", l2)
+
+    def _shuffled(self, entries: list[str]) -> list[str]:
+        return self.random.sample(entries, len(entries))
+
+    def _sample(
+        self, entry: str, point: Point, order: int, sample: int, ns: float, timer: str, l2: str
+    ) -> dict[str, Any]:
+        outcome = self.outcomes[entry.removesuffix(AGAIN), point]
+        row = self._row(entry, point, outcome, timer, l2)
+        return {**row, "order": order, "sample": sample, "time_ns": ns, **asdict(self.reading())}
+
+    def _row(
+        self, entry: str, point: Point, outcome: Outcome, timer: str, l2: str
+    ) -> dict[str, Any]:
+        return {
+            "variant": entry,
+            **point._asdict(),
+            "order": 0,
+            "sample": 0,
+            "time_ns": float("nan"),
+            "timer": timer,
+            "l2": l2,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "max_rel_err": outcome.max_rel_err,
+            **asdict(Reading()),
+            "t_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+
+    def _table(self, rows: list[dict[str, Any]], facts: dict[str, Any]) -> pd.DataFrame:
+        table = pd.DataFrame(rows)
+        names = table["variant"].str.removesuffix(AGAIN)
+        fingerprints = {name: variant_sha256(variant(name)) for name in self.sweep.variants}
+        table = table.assign(
+            schema_version=SCHEMA_VERSION,
+            sweep=self.name,
+            framework=names.map(lambda name: variant(name).framework),
+            block=self.number,
+            kernel_sha256=names.map(fingerprints),
+            code_commit=commit(),
+            env_sha256=environment_sha256(facts),
+        )
+        return RAW.validate(table[list(RAW.columns)])
+
+
+def read_crashes(path: Path) -> list[Crash]:
+    """The points that took the GPU away in earlier runs of this block."""
+    if not path.exists():
+        return []
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return [Crash(r["variant"], Point(*r["point"]), r["reason"]) for r in records]
+
+
+def record_crash(path: Path, crash: Crash) -> None:
+    """Append ``crash``, so that the next run of the block skips the point with this reason."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(crash)) + "\n")
+
+
+def main(
+    sweep_name: Annotated[str, typer.Option("--sweep")],
+    block: Annotated[int, typer.Option(help="number of the block, from 0")],
+    mode: Annotated[str, typer.Option(help="smoke, quick or full")],
+    hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
+    out: Annotated[Path, typer.Option(help="the block's rows, a .csv.gz")],
+    log: Annotated[Path | None, typer.Option(help="plain lines, beside the progress bar")] = None,
+    seed: Annotated[int, typer.Option(help="orders and inputs follow from it")] = 1,
+    device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
+) -> None:
+    """Measure one block of a sweep."""
+    if device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    if sweep_name not in SWEEPS:
+        raise typer.BadParameter(f"unknown sweep '{sweep_name}'; known: {', '.join(SWEEPS)}")
+    if mode not in MODES:
+        raise typer.BadParameter(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    crashes = out.parent / f"block-{block}.crashes.jsonl"
+    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
+    run = Block(sweep_name, mode, block, seed, device)
+    try:
+        table = run.run(read_crashes(crashes), json.loads(hardware.read_text()))
+    except GpuLost as lost:
+        assert run.at is not None
+        record_crash(crashes, Crash(*run.at, str(lost)))
+        name, point = run.at
+        print(
+            f"the GPU stopped answering in {sweep_name}, block {block}, at {name} {point}: {lost}. "
+            "Finished blocks are kept; run the same command again to go on: it skips this point "
+            "and says why.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1) from lost
+    write_raw(table, out)
+    logging.info("%s: %d rows, %s", out, len(table), table["status"].value_counts().to_dict())
+
+
+if __name__ == "__main__":
+    typer.run(main)

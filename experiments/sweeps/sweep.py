@@ -1,0 +1,72 @@
+"""What a sweep is: axes, variants, timers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kernels.registry import DTYPES, ELEMENT_BYTES, variant
+
+# Blocks (fresh processes) a sweep in each mode.
+MODES = {"smoke": 2, "quick": 2, "full": 5}
+AGAIN = "/again"
+
+
+class Point(NamedTuple):
+    """One shape at one dtype."""
+
+    dtype: str
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    """As many rows as give a tensor of about ``tensor_bytes``."""
+
+    tensor_bytes: int
+
+
+def powers(base: int, first: int, last: int) -> tuple[int, ...]:
+    """base^first ... base^last, both ends included."""
+    return tuple(base**k for k in range(first, last + 1))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One question: the points where ``rows`` x ``cols`` x ``dtypes`` meet, for ``variants``.
+
+    ``again`` names the variant that each block times twice: the two differ by noise alone.
+    The ``quick_`` axes thin the question out for a reviewer's five minutes.
+    """
+
+    rows: tuple[int, ...] | Fill
+    cols: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    variants: tuple[str, ...]
+    timers: tuple[str, ...] = ("graph",)
+    again: str = "torch_eager"
+    quick_rows: tuple[int, ...] | None = None
+    quick_cols: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.variants:
+            variant(name)
+        if unknown := set(self.dtypes) - set(DTYPES):
+            raise ValueError(f"unknown dtype {sorted(unknown)}; known: {', '.join(DTYPES)}")
+
+    def points(self, mode: str) -> Iterator[Point]:
+        """The points of the sweep in ``mode``, by dtype, then columns, then rows."""
+        quick = mode == "quick"
+        cols_axis = self.quick_cols if quick and self.quick_cols else self.cols
+        rows_axis = self.quick_rows if quick and self.quick_rows else self.rows
+        for dtype in self.dtypes:
+            for cols in cols_axis:
+                if isinstance(rows_axis, Fill):
+                    filled = rows_axis.tensor_bytes // (cols * ELEMENT_BYTES[dtype])
+                    yield Point(dtype, max(1, filled), cols)
+                else:
+                    yield from (Point(dtype, rows, cols) for rows in rows_axis)
+
+    def entries(self) -> tuple[str, ...]:
+        """The variants to time at each point, the repeated one twice."""
+        return (*self.variants, self.again + AGAIN)

@@ -1,0 +1,159 @@
+"""Raw samples to one row a (variant, timer, point): medians, in-block ratios, intervals.
+
+A block's median stands for the block; ratios are formed between medians of one block, so that
+what a whole process shares (clocks, memory placement) cancels; the median over blocks is reported
+with a 95% percentile bootstrap over blocks (Kalibera and Jones 2013: repeat where chance enters).
+
+    python -m experiments.tidy --raw raw/vocab_scaling.csv.gz --out tidy/vocab_scaling.csv
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import pandera.errors
+import typer
+
+from experiments.nvml import SLOWING
+from experiments.sweeps.sweep import AGAIN
+from experiments.tables import ELEMENT_BYTES, POINT, TIDY, gbps, read_raw, useful_bytes
+from kernels.fingerprint import variant_sha256
+from kernels.registry import BY_NAME
+
+CEILINGS = tuple(v.name for v in BY_NAME.values() if v.ceiling)
+BASELINE = "torch_eager"
+RESAMPLES = 2000
+KEYS = ["variant", "timer", *POINT]
+
+
+def tidy(raw: pd.DataFrame) -> pd.DataFrame:
+    """The TIDY table of a RAW one.  Adds the variant ``copy``: each block's faster ceiling."""
+    # Wrong in one block is wrong: its times in the others are no measurement of a softmax.
+    wrong = raw.loc[raw["status"] == "wrong", ["variant", *POINT]].drop_duplicates()
+    timed = raw[raw["status"] == "ok"].merge(wrong, how="left", indicator=True)
+    timed = timed[timed.pop("_merge") == "left_only"].copy()
+    timed["throttled"] = (timed["throttle_mask"].fillna(0).astype(int) & SLOWING) != 0
+    timed["contended"] = timed["other_processes"].fillna(0) > 0
+    timed = pd.concat([timed, _best_ceiling(timed)], ignore_index=True)
+    stopped = raw[raw["status"] != "ok"].sort_values("status", ascending=False)  # wrong first
+    stopped = stopped.drop_duplicates(["variant", *POINT])
+    # What one block skipped and others timed counts as timed, in fewer blocks.
+    done = timed[["variant", *POINT]].drop_duplicates().merge(stopped, how="right", indicator=True)
+    stopped = done[done.pop("_merge") == "right_only"]
+    table = pd.concat([_summaries(timed), _unmeasured(stopped)], ignore_index=True)
+    table = table.sort_values(["variant", "timer", *POINT])
+    table.insert(0, "sweep", raw["sweep"].iloc[0])
+    table["stale"] = _stale(raw).reindex(table["variant"]).fillna(False).to_numpy()
+    return TIDY.validate(table[list(TIDY.columns)].reset_index(drop=True))
+
+
+def _best_ceiling(timed: pd.DataFrame) -> pd.DataFrame:
+    """The samples of whichever ceiling has the lower median in its block, under the name copy."""
+    group = ["timer", *POINT, "block"]
+    ceilings = timed[timed["variant"].isin(CEILINGS)]
+    medians = ceilings.groupby([*group, "variant"])["time_ns"].median().reset_index()
+    best = medians.loc[medians.groupby(group)["time_ns"].idxmin(), [*group, "variant"]]
+    return ceilings.merge(best, on=[*group, "variant"]).assign(variant="copy")
+
+
+def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
+    blocks = timed.groupby([*KEYS, "block"])["time_ns"].median().rename("block_ns").reset_index()
+    for name, reference in (("fraction", "copy"), ("speedup", BASELINE)):
+        wanted = blocks.loc[blocks["variant"] == reference, ["timer", *POINT, "block", "block_ns"]]
+        wanted = wanted.rename(columns={"block_ns": "reference_ns"})
+        blocks = blocks.merge(wanted, on=["timer", *POINT, "block"], how="left")
+        blocks[name] = blocks.pop("reference_ns") / blocks["block_ns"]
+
+    samples = timed.groupby(KEYS)
+    columns = {
+        "framework": samples["framework"].first(),
+        "max_rel_err": samples["max_rel_err"].max(),
+        "p20_us": samples["time_ns"].quantile(0.2) / 1e3,
+        "p80_us": samples["time_ns"].quantile(0.8) / 1e3,
+        "n_blocks": samples["block"].nunique(),
+        "n_samples": samples.size(),
+        "throttled_share": samples["throttled"].mean(),
+        "contended_share": samples["contended"].mean(),
+    }
+    grouped = blocks.groupby(KEYS)
+    for column, names in (
+        ("block_ns", ("median_us", "ci_low_us", "ci_high_us")),
+        ("fraction", ("fraction_of_copy", "fraction_low", "fraction_high")),
+        ("speedup", ("speedup_vs_torch", "speedup_low", "speedup_high")),
+    ):
+        values = grouped[column].apply(lambda v: interval(v.to_numpy()))
+        for i, name in enumerate(names):
+            columns[name] = values.str[i] / (1e3 if name.endswith("_us") else 1)
+    table = pd.DataFrame(columns).reset_index()
+    table["status"], table["reason"] = "ok", ""
+    table["useful_gbps"] = [
+        gbps(useful_bytes(r.rows, r.cols, r.dtype), r.median_us) for r in table.itertuples()
+    ]
+    table["moved_gbps"] = [
+        gbps(_moved_bytes(r.variant, r.rows, r.cols, r.dtype), r.median_us)
+        for r in table.itertuples()
+    ]
+    return table
+
+
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Median of one value a block, and the 95% percentile bootstrap interval of that median.
+
+    NaN thrice where a block lacks its reference; a single block has no interval but itself.
+    """
+    if np.isnan(values).any():
+        return (float("nan"),) * 3
+    # The same resamples for every row: equal data give equal intervals, on every machine.
+    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    medians = np.median(values[picks], axis=1)
+    low, high = np.percentile(medians, (2.5, 97.5))
+    return float(np.median(values)), float(low), float(high)
+
+
+def _moved_bytes(name: str, rows: int, cols: int, dtype: str) -> float:
+    known = BY_NAME.get(name.removesuffix(AGAIN))
+    passes = known.passes(cols) if known else 2
+    return passes * rows * cols * ELEMENT_BYTES[dtype]
+
+
+def _unmeasured(stopped: pd.DataFrame) -> pd.DataFrame:
+    table = stopped[["variant", "framework", "timer", *POINT, "status", "reason", "max_rel_err"]]
+    return table.assign(n_blocks=0, n_samples=0)
+
+
+def _stale(raw: pd.DataFrame) -> pd.Series:
+    """By variant, whether its code differs from what was measured."""
+    recorded = raw.groupby("variant")["kernel_sha256"].agg(set)
+    stale = pd.Series(
+        {name: hashes != {_today(name.removesuffix(AGAIN))} for name, hashes in recorded.items()},
+        dtype=bool,
+    )
+    stale["copy"] = any(stale.get(name, False) for name in CEILINGS)
+    return stale
+
+
+def _today(name: str) -> str:
+    return variant_sha256(BY_NAME[name]) if name in BY_NAME else "no longer registered"
+
+
+def main(
+    raw: Annotated[Path, typer.Option()],
+    out: Annotated[Path, typer.Option()],
+) -> None:
+    """Write the tidy table of a raw file."""
+    try:
+        table = tidy(read_raw(raw))
+    except (pandera.errors.SchemaError, OSError, EOFError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        print(f"{raw} is not a raw table of this project: {first}. Measure or ingest it again.")
+        raise typer.Exit(2) from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(out, index=False)
+    stale = sorted(table.loc[table["stale"], "variant"].unique())
+    if stale:
+        print(f"stale, measured with earlier code: {', '.join(stale)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

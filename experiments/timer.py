@@ -1,0 +1,137 @@
+"""Timers: what one call costs on the device, and what a caller waits for.
+
+Device time is a CUDA graph of K calls over K pairs of buffers, replayed after a write that
+empties the L2 of them: every call reads cold.  The write also keeps the GPU busy while the host
+queues the events and the replay, so that no launch is timed.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from experiments.check import planted
+from experiments.sweeps import Point
+from experiments.tables import useful_bytes
+
+Pair = tuple[Tensor, Tensor]
+Softmax = Callable[[Tensor, Tensor], Tensor]
+
+# A replay of 1 GiB lasts a quarter of a millisecond at 4 TB/s: 500 times an event's resolution.
+REPLAY_BYTES = 2**30
+MOST_PAIRS = 64
+# Slow variants get fewer calls a replay and fewer replays, so that no point takes seconds.
+REPLAY_NS = 2e7
+L2_MULTIPLE = 3
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Input and output pairs of one point, equal in content, apart in memory."""
+
+    pairs: Sequence[Pair]
+    cold: bool  # whether the pairs together are at least three times the L2
+
+
+def buffers(point: Point, device: str, seed: int) -> Buffers:
+    """Allocate and fill the pairs of ``point``: (rows, cols) inputs with planted outliers."""
+    l2 = L2_MULTIPLE * torch.cuda.get_device_properties(device).L2_cache_size
+    pair_bytes = useful_bytes(point.rows, point.cols, point.dtype)
+    count = min(MOST_PAIRS, max(1, -(-max(REPLAY_BYTES, l2) // pair_bytes)))
+    x = planted(point.rows, point.cols, getattr(torch, point.dtype), device, seed)
+    inputs = [x, *(x.clone() for _ in range(count - 1))]
+    return Buffers([(x, torch.empty_like(x)) for x in inputs], count * pair_bytes >= l2)
+
+
+class Flush:
+    """Evicts everything from the L2 by writing three times its size."""
+
+    def __init__(self, device: str) -> None:
+        size = L2_MULTIPLE * torch.cuda.get_device_properties(device).L2_cache_size
+        self._scratch = torch.empty(size, dtype=torch.uint8, device=device)
+
+    def __call__(self) -> None:
+        self._scratch.zero_()
+
+
+class DeviceTimer:
+    """Device time of one variant over ``pairs``; ``name`` says how: graph, or events.
+
+    Implementations that a CUDA graph cannot capture are timed by events around single calls.
+    """
+
+    def __init__(self, fn: Softmax, pairs: Sequence[Pair], flush: Flush, estimate_ns: float):
+        self._flush = flush
+        self._pairs = pairs[: max(1, int(REPLAY_NS / max(estimate_ns, 1.0)))]
+        self._fn = fn
+        self._events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self._graph = self._capture()
+        self.name = "events" if self._graph is None else "graph"
+        self.slow = estimate_ns * len(self._pairs) > REPLAY_NS
+
+    def sample(self) -> float:
+        """Nanoseconds a call: one replay divided by its calls."""
+        before, after = self._events
+        self._flush()
+        before.record()
+        if self._graph is None:
+            self._fn(*self._pairs[0])
+        else:
+            self._graph.replay()
+        after.record()
+        after.synchronize()
+        return before.elapsed_time(after) * 1e6 / (1 if self._graph is None else len(self._pairs))
+
+    def _capture(self) -> torch.cuda.CUDAGraph | None:
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            # Not torch.cuda.graph(): that empties torch's memory cache at every capture.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for x, out in self._pairs:
+                    self._fn(x, out)
+                graph.capture_end()
+            except RuntimeError:
+                _abandon(graph)
+                return None
+        graph.replay()
+        torch.cuda.synchronize()
+        return graph
+
+
+def _abandon(graph: torch.cuda.CUDAGraph) -> None:
+    """End a capture that failed; the error it ends with is the one already seen."""
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        gc.collect()
+
+
+def call_ns(fn: Softmax, pair: Pair) -> float:
+    """What a caller waits for, in nanoseconds: the call, its launch and its end."""
+    torch.cuda.synchronize()
+    start = time.perf_counter_ns()
+    fn(*pair)
+    torch.cuda.synchronize()
+    return float(time.perf_counter_ns() - start)
+
+
+def host_ns(fn: Softmax, pair: Pair) -> float:
+    """Nanoseconds of a call on the CPU."""
+    start = time.perf_counter_ns()
+    fn(*pair)
+    return float(time.perf_counter_ns() - start)
+
+
+def estimate_ns(fn: Softmax, pair: Pair) -> float:
+    """One warm call's device time in nanoseconds, to size the replays with."""
+    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    before.record()
+    fn(*pair)
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) * 1e6

@@ -1,0 +1,59 @@
+"""Compile what a sweep will run, in parallel, so that its blocks find everything in caches.
+
+python -m experiments.warm --sweep vocab_scaling --mode full --workers 8
+"""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import Annotated
+
+import typer
+
+from experiments.sweeps import Point, sweep
+from kernels.registry import variant
+
+
+def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
+    """Call each variant once at each point, on memory that nobody reads.
+
+    A failure is left for the block's check, which reports it with its reason.
+    """
+    import torch
+
+    from kernels.launch import Unavailable, bind
+
+    points, names = task
+    for point in points:
+        for name in names:
+            if variant(name).refusal(point.dtype, point.cols):
+                continue
+            try:
+                x = torch.zeros(
+                    point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
+                )
+                bind(name)(x, torch.empty_like(x))
+                torch.cuda.synchronize()
+            except (Unavailable, RuntimeError):
+                continue
+            finally:
+                torch.cuda.empty_cache()
+
+
+def main(
+    sweep_name: Annotated[str, typer.Option("--sweep")],
+    mode: Annotated[str, typer.Option()],
+    workers: Annotated[int, typer.Option()],
+) -> None:
+    """Compile in ``workers`` processes."""
+    chosen = sweep(sweep_name)
+    compiling = tuple(n for n in chosen.variants if n == "torch_compile" or "triton" in n)
+    # The largest points first and dealt out in turn: no process holds all of them.
+    points = sorted(chosen.points(mode), key=lambda p: -p.rows * p.cols)
+    tasks = [(points[i::workers], compiling) for i in range(workers)]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(warm, tasks))
+    print(f"{sweep_name}: {len(points)} points compiled in {workers} processes")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,9 @@
+"""The figures: one script each, and the sweep that each draws."""
+
+FIGURES = {
+    "vocab_scaling": "vocab_scaling",
+    "fraction_of_copy": "vocab_scaling",
+    "batch_scaling": "batch_scaling",
+    "small_batch": "small_batch",
+    "smoke": "smoke",
+}

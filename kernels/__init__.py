@@ -1,0 +1,1 @@
+"""Softmax kernels: one file per variant, listed in :mod:`kernels.registry`."""

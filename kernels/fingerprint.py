@@ -1,0 +1,62 @@
+"""A variant's fingerprint: its code without comments and layout.
+
+Measurements carry it, so that a table knows which of its rows an edit has made stale
+and a reworded comment makes none so.
+"""
+
+import ast
+import hashlib
+import re
+from pathlib import Path
+
+from kernels.registry import Variant
+
+_C_TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
+_C_INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
+
+
+def variant_sha256(variant: Variant) -> str:
+    """SHA-256 (hex) of the variant's code and of its launch policy."""
+    code = _cuda(variant.path) if variant.path.suffix == ".cu" else _python(variant.path)
+    return hashlib.sha256(f"{code}\n{variant.launch!r}".encode()).hexdigest()
+
+
+def cuda_sources(path: Path) -> list[Path]:
+    """``path`` and every header that it includes by quotes, each once, in order of use."""
+    found = [path]
+    for source in found:
+        for name in _C_INCLUDE.findall(source.read_text()):
+            header = path.parent / name
+            if header not in found:
+                found.append(header)
+    return found
+
+
+def _cuda(path: Path) -> str:
+    def keep_strings(match: re.Match[str]) -> str:
+        return " " if match[0].startswith("/") else match[0]
+
+    lines: list[str] = []
+    for source in cuda_sources(path):
+        lines += _C_TOKENS.sub(keep_strings, source.read_text()).splitlines()
+    # A directive ends with its line; elsewhere only the spaces between two words mean anything.
+    directives = [" ".join(line.split()) for line in lines if line.lstrip().startswith("#")]
+    code = " ".join(line for line in lines if not line.lstrip().startswith("#"))
+    return "\n".join([*directives, re.sub(r"\s*([^\w\s])\s*", r"\1", " ".join(code.split()))])
+
+
+def _python(path: Path) -> str:
+    tree = ast.parse(path.read_text(), str(path))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and _is_docstring(body[0]):
+            body[0] = ast.Pass()
+    return ast.unparse(tree)
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,0 +1,118 @@
+"""Bind a variant to the current GPU: every one becomes ``softmax(x, out) -> out``."""
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from kernels.build import CompileError, Job, compiled
+from kernels.registry import Variant, variant
+
+Softmax = Callable[[Tensor, Tensor], Tensor]
+
+
+class Unavailable(RuntimeError):
+    """A variant cannot run on this machine; the message says why and what would help."""
+
+
+@cache
+def bind(name: str) -> Softmax:
+    """The callable of variant ``name``.
+
+    It takes ``x`` and ``out``, both (rows, cols) of one dtype with unit column stride, writes the
+    row softmax of ``x`` to ``out`` on the current stream and returns ``out``.
+
+    Raises KeyError for an unknown name and Unavailable where this machine lacks something.
+    """
+    v = variant(name)
+    if v.framework == "cuda":
+        return _Cuda(v)
+    try:
+        module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
+    except ImportError as error:
+        raise Unavailable(f"{name} needs the package '{error.name}'") from error
+    return module.softmax
+
+
+def check_arguments(x: Tensor, out: Tensor) -> None:
+    """Raise ValueError unless ``x`` and ``out`` are what every variant takes."""
+    if x.dim() != 2 or x.shape != out.shape or x.dtype != out.dtype:
+        raise ValueError(
+            f"expected x and out of one 2-D shape and dtype; got {tuple(x.shape)} {x.dtype} and "
+            f"{tuple(out.shape)} {out.dtype}"
+        )
+    for label, tensor in (("x", x), ("out", out)):
+        if tensor.stride(1) != 1 and tensor.shape[1] > 1:
+            raise ValueError(f"expected {label} with unit column stride; got {tensor.stride()}")
+
+
+class _Cuda:
+    """Launches a compiled ``.cu`` variant, one specialisation a dtype, through cuda.core."""
+
+    def __init__(self, v: Variant) -> None:
+        if not torch.cuda.is_available():
+            raise Unavailable(f"{v.name} needs a CUDA GPU")
+        _check_driver()
+        self.variant = v
+        self.kernels = {}
+
+    def __call__(self, x: Tensor, out: Tensor) -> Tensor:
+        import numpy as np
+        from cuda.core import LaunchConfig, launch
+
+        check_arguments(x, out)
+        rows, cols = x.shape
+        assert self.variant.launch is not None
+        threads, shared = self.variant.launch.block(cols)
+        kernel = self.kernels.get(x.dtype) or self._load(x)
+        launch(
+            _stream(torch.cuda.current_stream(x.device).cuda_stream),
+            LaunchConfig(grid=rows, block=threads, shmem_size=shared),
+            kernel,
+            x.data_ptr(),
+            out.data_ptr(),
+            np.int64(x.stride(0)),
+            np.int64(out.stride(0)),
+            np.int32(cols),
+        )
+        return out
+
+    def _load(self, x: Tensor):
+        from cuda.core import Device, ObjectCode
+
+        Device(x.device.index).set_current()
+        job = Job(self.variant.name, str(x.dtype).removeprefix("torch."), architecture())
+        try:
+            made = compiled(job)
+        except CompileError as error:
+            raise Unavailable(f"{job.variant} does not compile for {job.arch}: {error}") from error
+        kernel = ObjectCode.from_cubin(made.cubin).get_kernel(made.symbol)
+        self.kernels[x.dtype] = kernel
+        return kernel
+
+
+def architecture() -> str:
+    """The present GPU's architecture as compilers name it, such as sm_90."""
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"
+
+
+@cache
+def _stream(handle: int):
+    from cuda.core import Stream
+
+    return Stream.from_handle(handle)
+
+
+@cache
+def _check_driver() -> None:
+    from cuda.bindings import driver
+
+    _, supported = driver.cuDriverGetVersion()
+    if supported < 13000:
+        raise Unavailable(
+            f"the GPU driver supports CUDA {supported // 1000}.{supported % 1000 // 10}, the "
+            "kernels are built for CUDA 13.0: install driver 580 or newer"
+        )

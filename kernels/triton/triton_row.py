@@ -1,0 +1,53 @@
+"""triton_row: one program per row, the whole row in one block.
+
+moves    X once, Y once, until the row spills
+launch   grid = rows, 4, 8 or 16 warps by width
+holds    cols <= 131,072, padded to a power of two; any row stride
+teaches  fusion in a screenful, and what padding and spilling cost
+source   S2
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import triton
+import triton.language as tl
+
+from kernels.specialise import Specialisation
+
+if TYPE_CHECKING:  # compiling needs no torch
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+
+@triton.jit
+def _softmax(x_ptr, out_ptr, x_stride, out_stride, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    lane = tl.arange(0, BLOCK)
+    inside = lane < cols
+    x = tl.load(x_ptr + row * x_stride + lane, mask=inside, other=-float("inf")).to(tl.float32)
+    numerator = tl.exp(x - tl.max(x, axis=0))
+    y = numerator / tl.sum(numerator, axis=0)
+    tl.store(out_ptr + row * out_stride + lane, y.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+def warps(block: int) -> int:
+    """S2's thresholds: 4 warps, 8 from 2048 columns, 16 from 4096."""
+    return 16 if block >= 4096 else 8 if block >= 2048 else 4
+
+
+def softmax(x: Tensor, out: Tensor) -> Tensor:
+    """Row softmax of ``x`` (rows, cols) into ``out``."""
+    rows, cols = x.shape
+    block = triton.next_power_of_2(cols)
+    _softmax[(rows,)](x, out, x.stride(0), out.stride(0), cols, BLOCK=block, num_warps=warps(block))
+    return out
+
+
+def specialisations() -> Iterator[Specialisation]:
+    """The blocks that the sweeps reach from 1024 columns on."""
+    for log2 in range(10, 18):
+        block = 2**log2
+        yield Specialisation(_softmax, {"BLOCK": block}, warps(block), cols_held=block)

@@ -1,0 +1,40 @@
+STYLE = ["figures/look.py", "figures/blog.mplstyle", "figures/paper.mplstyle"]
+
+
+rule figure:
+    """Draw one figure of a sweep for the blog (svg, png) and the paper (pdf)."""
+    input:
+        STYLE,
+        "figures/{figure}.py",
+        tidy=lambda wildcards: (
+            f"results/{wildcards.source}/tidy/{FIGURES[wildcards.figure]}.csv"
+        ),
+        hardware="results/{source}/hardware.json",
+    output:
+        multiext("results/{source}/figures/{figure}", ".svg", ".png", ".pdf"),
+    wildcard_constraints:
+        figure="|".join(FIGURES),
+    log:
+        "results/logs/{source}/figure-{figure}.log",
+    params:
+        stem="results/{source}/figures/{figure}",
+    shell:
+        "{PYTHON} figures.{wildcards.figure} {input.tidy} --hardware {input.hardware}"
+        " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+
+
+rule resources_figure:
+    """Draw registers and spills against the columns held, for every architecture."""
+    input:
+        STYLE,
+        "figures/resources.py",
+        tables=expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES),
+    output:
+        multiext("results/build/figures/resources", ".svg", ".png", ".pdf"),
+    log:
+        "results/logs/figure-resources.log",
+    params:
+        stem="results/build/figures/resources",
+    shell:
+        "{PYTHON} figures.resources {input.tables} --stem {params.stem} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}"

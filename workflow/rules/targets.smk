@@ -1,0 +1,36 @@
+# The names that a user types: each sweep, figures, smoke, archive.
+
+
+def figures_of(sweep, source):
+    return [
+        f"results/{source}/figures/{figure}.{suffix}"
+        for figure, drawn in FIGURES.items()
+        if drawn == sweep
+        for suffix in ("svg", "png", "pdf")
+    ]
+
+
+rule figures:
+    """Every figure of this run's source, and the resources of the build."""
+    input:
+        [figures_of(sweep, SOURCE.name) for sweep in GPU_SWEEPS],
+        rules.resources_figure.output,
+    localrule: True
+
+
+for _sweep in SWEEPS:
+
+    rule:
+        name:
+            _sweep
+        input:
+            figures_of(_sweep, "local-cpu" if _sweep == "smoke" else SOURCE.name),
+        localrule: True
+
+
+onstart:
+    print(f"source: {SOURCE.name}")
+
+
+onsuccess:
+    print(f"figures of {SOURCE.name}: results/{SOURCE.name}/figures")

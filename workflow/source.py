@@ -1,0 +1,70 @@
+"""Which data a run shows: resolved once, when the workflow is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from experiments.hardware import gpu_name, slug
+
+ROOT = Path(__file__).parent.parent
+ARCHIVES = ROOT / "experiments" / "archive"
+SCHEMA = Path(__file__).parent / "schemas" / "config.schema.yaml"
+DEFAULT_ARCHIVE = "nvidia-h200"
+
+
+class BadConfig(ValueError):
+    """A configuration cannot be used; the message says what came and what is known."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data of a run come from; ``name`` is its folder under results/."""
+
+    name: str
+    gpu: str
+    local: bool
+
+    @property
+    def archive(self) -> Path:
+        """The archive folder that is read, or that a local run is packed into."""
+        return ARCHIVES / self.gpu
+
+
+def validate(config: Mapping[str, Any]) -> None:
+    """Raise BadConfig naming the first key or value that the schema does not know."""
+    schema = yaml.safe_load(SCHEMA.read_text())
+    known = schema["properties"]
+    if unknown := sorted(set(config) - set(known)):
+        raise BadConfig(
+            f"unknown config key '{unknown[0]}'; known: {', '.join(known)} (config/README.md)"
+        )
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(dict(config)):
+        key = error.path[0] if error.path else "config"
+        expected = error.schema.get("enum") or error.schema.get("pattern") or error.schema["type"]
+        raise BadConfig(
+            f"config {key}={error.instance!r} is not valid; expected {expected} (config/README.md)"
+        )
+
+
+def archives() -> list[str]:
+    """The GPUs of which there is an archive."""
+    return sorted(p.parent.name for p in ARCHIVES.glob("*/SHA256SUMS"))
+
+
+def resolve(config: Mapping[str, Any]) -> Source:
+    """The source that ``config`` asks for on this machine."""
+    validate(config)
+    wanted, name = config["source"], gpu_name()
+    if wanted == "local" and name is None:
+        raise BadConfig("source=local needs an NVIDIA GPU and its driver; use source=archive")
+    if name and wanted in ("auto", "local"):
+        suffix = "" if config["mode"] == "full" else f"-{config['mode']}"
+        return Source(f"local-{slug(name)}{suffix}", slug(name), local=True)
+    gpu = wanted.removeprefix("archive-") if wanted.startswith("archive-") else DEFAULT_ARCHIVE
+    if gpu not in archives():
+        raise BadConfig(f"no archive of '{gpu}'; known: {', '.join(archives()) or 'none'}")
+    return Source(f"archive-{gpu}", gpu, local=False)
