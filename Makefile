@@ -18,17 +18,18 @@ INCLUDED_base := base
 INCLUDED_gpu := base gpu
 INCLUDED_test := base gpu test
 
-# A lent GPU runs one measurement at a time, whatever CORES says.
+# A GPU runs one measurement at a time, whatever CORES says.
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu)
 
-.PHONY: all quick smoke test lint clean help
+.PHONY: all quick smoke test lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
 all: $(VENV)/$(GROUP).stamp
 	$(SNAKEMAKE) $(ARGS)
 
+# Snakemake heeds only the last --config: a quick run takes no other from ARGS.
 quick: $(VENV)/$(GROUP).stamp
 	$(SNAKEMAKE) $(ARGS) --config mode=quick
 
@@ -48,22 +49,28 @@ lint: $(VENV)/test.stamp
 	$(BIN)/snakemake --lint
 	$(BIN)/clang-format --dry-run -Werror $(CUDA_FILES)
 
-# The archive is an input under experiments/: what is removed here can be made again.
+# The archive is an input under experiments/ and stays.
 clean:
-	@echo "removes results/ (measurements made here included), .snakemake/ and $(VENV)/"
-	rm -rf results .snakemake $(VENV)
+	@echo "removing results/, with what was measured here, and .snakemake/"
+	rm -rf results .snakemake
+	rm -f $(VENV)/*.stamp
+
+distclean: clean
+	rm -rf $(VENV)
 
 help:
 	@echo "make          set up $(VENV), measure on this machine's GPU or take the archive, draw"
 	@echo "make quick    the same in a reviewer's five minutes on an H200"
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
 	@echo "make test     set up, linters, all tests"
-	@echo "make clean    remove results/, .snakemake/ and $(VENV)/"
+	@echo "make clean    remove results/, with what was measured here"
+	@echo "make distclean  the same, and $(VENV)"
 	@echo "PYTHON=$(PYTHON)   3.11 or later, makes $(VENV)"
 	@echo "CORES=$(CORES)          handed to snakemake"
 	@echo "ARGS=...         handed to snakemake: make ARGS=\"--config source=archive\""
 
 $(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
+	@echo "installing group $* into $(VENV) (2 GB; 6 GB with the CUDA build of torch)"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
 		--build-constraint constraints.txt --group $*

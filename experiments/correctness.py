@@ -6,11 +6,14 @@ The cases are what users meet and benchmarks do not: rows that start off 16 byte
     python -m experiments.correctness --device cuda --out correctness.csv
 """
 
+import multiprocessing
 import os
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import torch
@@ -18,7 +21,8 @@ import typer
 from torch import Tensor
 
 from experiments.check import Verdict, check, planted
-from kernels.registry import DTYPES, VARIANTS
+from kernels.build import cores
+from kernels.registry import DTYPES, VARIANTS, variant
 
 SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
 GPU_SHAPES = ((1823, 781), (2, 50_257), (1, 131_072), (300, 32_768), (1, 1_048_576), (70_000, 33))
@@ -89,39 +93,34 @@ def examine(name: str, case: Case) -> Verdict:
     return check(x, case.out)
 
 
-def report(device: str) -> pd.DataFrame:
-    """One row a (variant, dtype, case)."""
+def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
+    """One row a case for variant ``name`` at ``dtype``."""
     from kernels.launch import Unavailable
 
     rows = []
-    for v in VARIANTS:
-        if v.ceiling:
-            continue
-        for dtype in DTYPES:
-            for case in cases(getattr(torch, dtype), device):
-                n_rows, n_cols = case.x.shape
-                reason, verdict = v.refusal(dtype, n_cols, device), None
-                if reason is None:
-                    try:
-                        verdict = examine(v.name, case)
-                        reason = verdict.reason
-                    except Unavailable as error:
-                        reason = str(error)
-                status = "skipped" if verdict is None else "ok" if verdict.ok else "wrong"
-                rows.append(
-                    {
-                        "variant": v.name,
-                        "dtype": dtype,
-                        "case": case.name,
-                        "rows": n_rows,
-                        "cols": n_cols,
-                        "status": status,
-                        "reason": reason,
-                        "max_rel_err": verdict.max_rel_err if verdict else None,
-                        "row_sum_err": verdict.row_sum_err if verdict else None,
-                    }
-                )
-    return pd.DataFrame(rows)
+    for case in cases(getattr(torch, dtype), device):
+        n_rows, n_cols = case.x.shape
+        reason, verdict = variant(name).refusal(dtype, n_cols, device), None
+        if reason is None:
+            try:
+                verdict = examine(name, case)
+                reason = verdict.reason
+            except Unavailable as error:
+                reason = str(error)
+        rows.append(
+            {
+                "variant": name,
+                "dtype": dtype,
+                "case": case.name,
+                "rows": n_rows,
+                "cols": n_cols,
+                "status": "skipped" if verdict is None else "ok" if verdict.ok else "wrong",
+                "reason": reason,
+                "max_rel_err": verdict.max_rel_err if verdict else None,
+                "row_sum_err": verdict.row_sum_err if verdict else None,
+            }
+        )
+    return rows
 
 
 def main(
@@ -131,7 +130,10 @@ def main(
     """Write the report and say what is wrong."""
     if device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
-    table = report(device)
+    tasks = [(v.name, dtype, device) for v in VARIANTS if not v.ceiling for dtype in DTYPES]
+    # Fresh processes: compilers take most of the time, and CUDA does not survive a fork.
+    with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
+        table = pd.DataFrame(chain.from_iterable(pool.map(report, *zip(*tasks, strict=True))))
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)
     counts = table["status"].value_counts()

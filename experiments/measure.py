@@ -38,6 +38,7 @@ from kernels.registry import variant
 
 SAMPLES = {"smoke": 2, "quick": 5, "full": 10}
 SLOW_SAMPLES = 3
+SLOW_CALL_NS = 1e6
 CALLS = {"smoke": 2, "quick": 10, "full": 20}
 
 
@@ -136,7 +137,8 @@ class Block:
                 self.at = entry, point
                 estimate = self.outcomes[entry.removesuffix(AGAIN), point].estimate_ns
                 fn = bind(entry.removesuffix(AGAIN))
-                timers[entry] = timer.DeviceTimer(fn, buffers.pairs, flush, estimate)
+                graph = variant(entry.removesuffix(AGAIN)).graph
+                timers[entry] = timer.DeviceTimer(fn, buffers.pairs, flush, estimate, graph)
         except torch.OutOfMemoryError:
             skipped = Outcome("skipped", memory_reason(point))
             for entry in entries:
@@ -159,6 +161,9 @@ class Block:
         for sample in range(CALLS[self.mode]):
             pair = buffers.pairs[sample % len(buffers.pairs)]
             for order, entry in enumerate(self._shuffled(entries)):
+                estimate = self.outcomes[entry.removesuffix(AGAIN), point].estimate_ns
+                if estimate > SLOW_CALL_NS and sample >= SLOW_SAMPLES:
+                    continue
                 self.at = entry, point
                 fn = bind(entry.removesuffix(AGAIN))
                 with self.held():

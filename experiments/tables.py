@@ -7,6 +7,7 @@ Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 
 """
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pandera.pandas as pa
@@ -15,11 +16,14 @@ from kernels.registry import DTYPES, ELEMENT_BYTES
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "wrong", "skipped")
-TIMERS = ("graph", "events", "call", "host", "none")
+# RAW says how device time was taken, TIDY that it is device time.
+DEVICE_TIMERS = ("graph", "events")
+RAW_TIMERS = (*DEVICE_TIMERS, "call", "host", "none")
+TIDY_TIMERS = ("device", "call", "host", "none")
 POINT = ["dtype", "rows", "cols"]
 
-_text = {"coerce": True, "nullable": False}
-_real = {"coerce": True, "nullable": True}
+_text: dict[str, Any] = {"coerce": True, "nullable": False}
+_real: dict[str, Any] = {"coerce": True, "nullable": True}
 _count = pa.Column(int, pa.Check.ge(0), coerce=True)
 
 
@@ -40,7 +44,7 @@ RAW = pa.DataFrameSchema(
         "order": _count,
         "sample": _count,
         "time_ns": pa.Column(float, pa.Check.gt(0), **_real),
-        "timer": _one_of(TIMERS),
+        "timer": _one_of(RAW_TIMERS),
         "l2": _one_of(("cold", "warm", "none")),
         "status": _one_of(STATUSES),
         "reason": pa.Column(str, coerce=True),
@@ -65,7 +69,7 @@ TIDY = pa.DataFrameSchema(
         "sweep": pa.Column(str, **_text),
         "variant": pa.Column(str, **_text),
         "framework": pa.Column(str, **_text),
-        "timer": _one_of(TIMERS),
+        "timer": _one_of(TIDY_TIMERS),
         "dtype": _one_of(DTYPES),
         "rows": pa.Column(int, coerce=True),
         "cols": pa.Column(int, coerce=True),

@@ -17,7 +17,15 @@ import typer
 
 from experiments.nvml import SLOWING
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import ELEMENT_BYTES, POINT, TIDY, gbps, read_raw, useful_bytes
+from experiments.tables import (
+    DEVICE_TIMERS,
+    ELEMENT_BYTES,
+    POINT,
+    TIDY,
+    gbps,
+    read_raw,
+    useful_bytes,
+)
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
 
@@ -33,6 +41,7 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     wrong = raw.loc[raw["status"] == "wrong", ["variant", *POINT]].drop_duplicates()
     timed = raw[raw["status"] == "ok"].merge(wrong, how="left", indicator=True)
     timed = timed[timed.pop("_merge") == "left_only"].copy()
+    timed["timer"] = timed["timer"].replace(dict.fromkeys(DEVICE_TIMERS, "device"))
     timed["throttled"] = (timed["throttle_mask"].fillna(0).astype(int) & SLOWING) != 0
     timed["contended"] = timed["other_processes"].fillna(0) > 0
     timed = pd.concat([timed, _best_ceiling(timed)], ignore_index=True)
@@ -103,7 +112,7 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
     NaN thrice where a block lacks its reference; a single block has no interval but itself.
     """
     if np.isnan(values).any():
-        return (float("nan"),) * 3
+        return float("nan"), float("nan"), float("nan")
     # The same resamples for every row: equal data give equal intervals, on every machine.
     picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
     medians = np.median(values[picks], axis=1)

@@ -1,6 +1,6 @@
 """Compile what a sweep will run, in parallel, so that its blocks find everything in caches.
 
-python -m experiments.warm --sweep vocab_scaling --mode full --workers 8
+python -m experiments.warm --sweep vocab_scaling --mode full
 """
 
 import multiprocessing
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from experiments.sweeps import Point, sweep
+from kernels.build import cores
 from kernels.registry import variant
 
 
@@ -42,9 +43,9 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
 def main(
     sweep_name: Annotated[str, typer.Option("--sweep")],
     mode: Annotated[str, typer.Option()],
-    workers: Annotated[int, typer.Option()],
 ) -> None:
-    """Compile in ``workers`` processes."""
+    """Compile in as many processes as there are cores."""
+    workers = cores()
     chosen = sweep(sweep_name)
     compiling = tuple(n for n in chosen.variants if n == "torch_compile" or "triton" in n)
     # The largest points first and dealt out in turn: no process holds all of them.

@@ -1,6 +1,6 @@
 """The figures: one script each, and the sweep that each draws."""
 
-FIGURES = {
+FIGURES: dict[str, str] = {
     "vocab_scaling": "vocab_scaling",
     "fraction_of_copy": "vocab_scaling",
     "batch_scaling": "batch_scaling",

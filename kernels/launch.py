@@ -7,7 +7,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from kernels.build import CompileError, Job, compiled
+from kernels.compiled import CompileError, Job
+from kernels.cuda_compiler import compile_cuda
 from kernels.registry import Variant, variant
 
 Softmax = Callable[[Tensor, Tensor], Tensor]
@@ -85,7 +86,7 @@ class _Cuda:
         Device(x.device.index).set_current()
         job = Job(self.variant.name, str(x.dtype).removeprefix("torch."), architecture())
         try:
-            made = compiled(job)
+            made = compile_cuda(self.variant, job)
         except CompileError as error:
             raise Unavailable(f"{job.variant} does not compile for {job.arch}: {error}") from error
         kernel = ObjectCode.from_cubin(made.cubin).get_kernel(made.symbol)

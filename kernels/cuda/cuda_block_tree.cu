@@ -19,10 +19,10 @@ __global__ void softmax(const T *x, T *out, long long x_stride, long long out_st
         peak = fmaxf(peak, widen(x[j]));
     peak = reduce<Max>(peak, shared);
 
-    float total = 0.0f;
+    Total sum;
     for (int j = threadIdx.x; j < cols; j += blockDim.x)
-        total += expf(widen(x[j]) - peak);
-    total = reduce<Sum>(total, shared);
+        sum.add(expf(widen(x[j]) - peak));
+    float total = reduce<Sum>(sum.sum, shared);
 
     for (int j = threadIdx.x; j < cols; j += blockDim.x)
         out[j] = narrow<T>(expf(widen(x[j]) - peak) / total);

@@ -15,11 +15,12 @@ def _rows(x: Tensor, out: Tensor) -> Tensor:
     return out.copy_(torch.softmax(x, dim=-1))
 
 
+# One graph a shape: the default limit of 8 would fall back to eager in the middle of a sweep.
+torch._dynamo.config.recompile_limit = 4096
+torch._dynamo.config.accumulated_recompile_limit = 65_536
 _compiled = torch.compile(_rows, dynamic=False, fullgraph=True)
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:
     """Row softmax of ``x`` (rows, cols) into ``out``; the first call of a shape compiles."""
-    # One graph a shape: the default limit of 8 would fall back to eager in the middle of a sweep.
-    with torch._dynamo.config.patch(recompile_limit=4096, accumulated_recompile_limit=65536):
-        return _compiled(x, out)
+    return _compiled(x, out)

@@ -5,29 +5,35 @@ rule ingest:
         "experiments/archive/{gpu}/{file}",
     output:
         "results/archive-{gpu}/{file}",
+    log:
+        "results/logs/archive-{gpu}/ingest/{file}.log",
     wildcard_constraints:
         gpu="[a-z0-9-]+",
         file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv",
-    log:
-        "results/logs/archive-{gpu}/ingest/{file}.log",
+    conda:
+        "../../environment.yml"
     shell:
-        "{PYTHON} experiments.archive ingest experiments/archive/{wildcards.gpu}"
+        "python -m experiments.archive ingest experiments/archive/{wildcards.gpu}"
         " {wildcards.file} {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
 rule archive:
     """Pack this machine's finished full run into experiments/archive/<gpu>."""
     input:
-        expand("results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS),
-        f"results/{SOURCE.name}/hardware.json",
+        expand(
+            "results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS
+        ),
         f"results/{SOURCE.name}/correctness.csv",
+        hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",
+    conda:
+        "../../environment.yml"
     params:
-        run=f"results/{SOURCE.name}",
+        run=lambda wildcards, input: str(Path(input.hardware).parent),
         folder=SOURCE.archive.relative_to(ROOT) if SOURCE.local else "",
     shell:
         "test -n '{params.folder}' || {{ echo 'archive packs a run measured here; this run takes"
         " {params.run} from the archive already'; exit 2; }};"
-        " {PYTHON} experiments.archive pack {params.run} {params.folder} > {log} 2>&1"
+        " python -m experiments.archive pack {params.run} {params.folder} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; cat {log}"

@@ -12,14 +12,16 @@ rule figure:
         hardware="results/{source}/hardware.json",
     output:
         multiext("results/{source}/figures/{figure}", ".svg", ".png", ".pdf"),
-    wildcard_constraints:
-        figure="|".join(FIGURES),
     log:
         "results/logs/{source}/figure-{figure}.log",
+    wildcard_constraints:
+        figure="|".join(FIGURES),
+    conda:
+        "../../environment.yml"
     params:
-        stem="results/{source}/figures/{figure}",
+        stem=lambda wildcards, output: output[0].removesuffix(".svg"),
     shell:
-        "{PYTHON} figures.{wildcards.figure} {input.tidy} --hardware {input.hardware}"
+        "python -m figures.{wildcards.figure} {input.tidy} --hardware {input.hardware}"
         " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
@@ -33,8 +35,10 @@ rule resources_figure:
         multiext("results/build/figures/resources", ".svg", ".png", ".pdf"),
     log:
         "results/logs/figure-resources.log",
+    conda:
+        "../../environment.yml"
     params:
-        stem="results/build/figures/resources",
+        stem=lambda wildcards, output: output[0].removesuffix(".svg"),
     shell:
-        "{PYTHON} figures.resources {input.tables} --stem {params.stem} > {log} 2>&1"
+        "python -m figures.resources {input.tables} --stem {params.stem} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}"

@@ -1,15 +1,6 @@
 # The names that a user types: each sweep, figures, smoke, archive.
 
 
-def figures_of(sweep, source):
-    return [
-        f"results/{source}/figures/{figure}.{suffix}"
-        for figure, drawn in FIGURES.items()
-        if drawn == sweep
-        for suffix in ("svg", "png", "pdf")
-    ]
-
-
 rule figures:
     """Every figure of this run's source, and the resources of the build."""
     input:

@@ -9,6 +9,8 @@ rule tidy:
         "results/{source}/tidy/{sweep}.csv",
     log:
         "results/logs/{source}/tidy-{sweep}.log",
+    conda:
+        "../../environment.yml"
     shell:
-        "{PYTHON} experiments.tidy --raw {input.raw} --out {output} > {log} 2>&1"
+        "python -m experiments.tidy --raw {input.raw} --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; cat {log}"

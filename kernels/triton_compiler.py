@@ -1,0 +1,83 @@
+"""Triton kernels to cubins, ahead of time and without a GPU."""
+
+import contextlib
+import importlib
+import io
+import tempfile
+from functools import cache
+from importlib.metadata import version
+
+from kernels.compiled import (
+    Compiled,
+    CompileError,
+    Job,
+    Resources,
+    cached,
+    code_bytes,
+    content_key,
+    ptxas_facts,
+)
+from kernels.registry import Variant, variant
+from kernels.specialise import Specialisation
+
+TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+@cache
+def specialisations(name: str) -> tuple[Specialisation, ...]:
+    """What the file of variant ``name`` asks to have compiled."""
+    module = importlib.import_module(f"kernels.triton.{variant(name).path.stem}")
+    return tuple(module.specialisations())
+
+
+def compile_triton(v: Variant, job: Job) -> Compiled:
+    """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
+    label = specialisations(v.name)[job.number].label
+    key = content_key(job.dtype, job.arch, label, version("triton"), v.path.read_text())
+    return cached(key, lambda: _compile(v, job))
+
+
+def _compile(v: Variant, job: Job) -> Compiled:
+    import triton
+    from triton import knobs
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    spec = specialisations(v.name)[job.number]
+    kernel = spec.kernel
+    signature, constants, attributes = {}, {}, {}
+    for position, argument in enumerate(kernel.arg_names):
+        if argument in spec.constants:
+            signature[argument] = "constexpr"
+            constants[(position,)] = spec.constants[argument]
+            continue
+        # Aligned pointers and strides: what torch allocates for rows of a multiple of 16 columns.
+        attributes[(position,)] = [["tt.divisibility", 16]]
+        if argument.endswith("_ptr"):
+            signature[argument] = f"*{TRITON_TYPES[job.dtype]}"
+        else:
+            signature[argument] = "i64" if argument.endswith("_stride") else "i32"
+
+    log = io.StringIO()
+    target = GPUTarget("cuda", int(job.arch.removeprefix("sm_")), 32)
+    source = ASTSource(kernel, signature, constants, attributes)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        knobs.cache.scope(),
+        knobs.nvidia.scope(),
+        contextlib.redirect_stdout(log),
+    ):
+        knobs.cache.dir = scratch  # a hit in Triton's own cache would print no ptxas report
+        knobs.nvidia.dump_ptxas_log = True
+        try:
+            made = triton.compile(source, target=target, options={"num_warps": spec.num_warps})
+        except Exception as error:  # Triton raises many types; the message is what matters
+            raise CompileError(f"{type(error).__name__}: {error}") from error
+    cubin, symbol = made.asm["cubin"], made.metadata.name
+    row = Resources(
+        job.arch, v.name, v.framework, job.dtype,
+        specialisation=spec.label, cols_held=spec.cols_held, threads=spec.num_warps * 32,
+        dynamic_shared_bytes=made.metadata.shared, compiler=f"Triton {version('triton')}",
+        **ptxas_facts(log.getvalue()), code_bytes=code_bytes(cubin, symbol),
+    )  # fmt: skip
+    return Compiled(cubin, symbol, row)
