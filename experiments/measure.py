@@ -74,6 +74,7 @@ class Block:
         try:
             for point in self._track("checking"):
                 self._examine(point)
+            logging.info("checked %d points", len(self.points))
             rows: list[dict[str, Any]] = []
             with self._sampler():
                 for point in self._track("timing"):
