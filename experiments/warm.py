@@ -4,7 +4,10 @@ python -m experiments.warm --sweep vocab_scaling --mode full
 """
 
 import multiprocessing
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +43,24 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
                 torch.cuda.empty_cache()
 
 
+@contextmanager
+def no_choices_kept() -> Iterator[None]:
+    """Drop what Inductor's autotuning chose meanwhile.
+
+    Processes that share the GPU time one another's kernels, and their choice would be kept for the
+    blocks; a block, alone on the GPU, chooses for itself before it times anything.
+    """
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    def choices() -> set[Path]:
+        return set(Path(cache_dir()).rglob("*.best_config"))
+
+    before = choices()
+    yield
+    for path in choices() - before:
+        path.unlink()
+
+
 def main(
     sweep_name: Annotated[str, typer.Option("--sweep")],
     mode: Annotated[str, typer.Option()],
@@ -51,7 +72,8 @@ def main(
     # The largest points first and dealt out in turn: no process holds all of them.
     points = sorted(chosen.points(mode), key=lambda p: -p.rows * p.cols)
     tasks = [(points[i::workers], compiling) for i in range(workers)]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with no_choices_kept(), ProcessPoolExecutor(workers, spawn) as pool:
         list(pool.map(warm, tasks))
     print(f"{sweep_name}: {len(points)} points compiled in {workers} processes")
 

@@ -8,6 +8,7 @@ source   torch.compile, default mode
 """
 
 import torch
+import torch._inductor.config
 from torch import Tensor
 
 
@@ -18,6 +19,8 @@ def _rows(x: Tensor, out: Tensor) -> Tensor:
 # One graph a shape: the default limit of 8 would fall back to eager in the middle of a sweep.
 torch._dynamo.config.recompile_limit = 4096
 torch._dynamo.config.accumulated_recompile_limit = 65_536
+# Sweeps compile in processes of their own (experiments/warm.py); a pool in each would only start.
+torch._inductor.config.compile_threads = 1
 _compiled = torch.compile(_rows, dynamic=False, fullgraph=True)
 
 

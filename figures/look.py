@@ -1,0 +1,83 @@
+"""How each variant looks, in every figure: one label, colour, marker and dash.
+
+Adding a variant is one line in ``LOOKS``; the order there is the order of every legend.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from matplotlib.lines import Line2D
+
+from experiments.sweeps.sweep import AGAIN
+from experiments.tidy import CEILINGS
+
+# Okabe and Ito's colours and one grey.  Their yellow is darkened: a line of it on white vanishes.
+BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#999999", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILLION, PURPLE, YELLOW = "#0072B2", "#D55E00", "#CC79A7", "#B8A600"
+SOLID: tuple[float, ...] = ()
+DASHED, DOTTED, DASHDOT, LONG = (4, 1.6), (1, 1.4), (5, 1.4, 1, 1.4), (9, 1.6)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Label, colour, matplotlib marker, and dash (points on, off, ...; empty is solid)."""
+
+    label: str
+    colour: str
+    marker: str
+    dash: tuple[float, ...] = SOLID
+
+    def line(self, x: Iterable[float], y: Iterable[float], hollow: bool = False) -> Line2D:
+        """The line through (x, y); hollow markers say that the data are stale."""
+        return Line2D(
+            list(x),
+            list(y),
+            color=self.colour,
+            marker=self.marker,
+            linestyle=(0, self.dash or None),
+            markerfacecolor="white" if hollow else self.colour,
+        )
+
+
+# fmt: off
+LOOKS: Mapping[str, Look] = {
+    "copy":            Look("copy (ceiling)", "#4D4D4D", "", DASHED),
+    "torch_eager":     Look("torch eager", BLACK, "o"),
+    "torch_naive":     Look("torch naive", GREY, "v", DOTTED),
+    "torch_compile":   Look("torch.compile", SKY, "s"),
+    "triton_row":      Look("Triton row", VERMILLION, "^"),
+    "triton_hybrid":   Look("Triton hybrid", ORANGE, "D", LONG),
+    "triton_online":   Look("Triton online", PURPLE, "P", DASHDOT),
+    "cuda_thread_row": Look("CUDA thread a row", YELLOW, "<", DOTTED),
+    "cuda_block_tree": Look("CUDA block tree", BLUE, "p", DASHED),
+    "cuda_float4":     Look("CUDA float4", GREEN, "h"),
+}
+# fmt: on
+
+SPARE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY, BLACK)
+SPARE_MARKERS = ("d", "*", "H", "8", "X", ">")
+
+
+def look(variant: str) -> Look:
+    """The look of ``variant``; one without a line in LOOKS gets the same spare one everywhere."""
+    if variant in LOOKS:
+        return LOOKS[variant]
+    number = zlib.crc32(variant.encode())
+    return Look(
+        variant,
+        SPARE_COLOURS[number % len(SPARE_COLOURS)],
+        SPARE_MARKERS[number // len(SPARE_COLOURS) % len(SPARE_MARKERS)],
+        DASHDOT,
+    )
+
+
+def drawn(variant: str) -> bool:
+    """Whether ``variant`` is a curve: its parts (the two copies) and the A/A pair are not."""
+    return variant not in CEILINGS and not variant.endswith(AGAIN)
+
+
+def in_order(variants: Iterable[str]) -> list[str]:
+    """``variants`` once each, in the order of LOOKS, then the others by name."""
+    order = {name: i for i, name in enumerate(LOOKS)}
+    return sorted(set(variants), key=lambda name: (order.get(name, len(order)), name))

@@ -1,0 +1,252 @@
+"""From panels to files: size, legend, stamp, and the command line that all scripts share.
+
+A figure is a grid of panels.  The blog's svg and png and the paper's pdf come from the same
+panels; equal data give equal bytes.
+"""
+
+import json
+import math
+import os
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import matplotlib
+import matplotlib.style
+import pandas as pd
+import pandera.errors
+import typer
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
+
+from experiments.tables import TIDY
+from figures.curves import STOPS
+from figures.look import drawn, in_order, look
+
+HERE = Path(__file__).parent
+STALE = "hollow markers are stale: measured with earlier code"
+
+
+class BadInput(ValueError):
+    """What came, what was expected, what to do: one sentence for the user."""
+
+
+class Panel(NamedTuple):
+    """A part of the table and the function that draws it."""
+
+    title: str
+    table: pd.DataFrame
+    draw: Callable[[Axes, pd.DataFrame], None]
+
+
+Grid = Sequence[Sequence[Panel]]
+
+
+@dataclass(frozen=True)
+class Medium:
+    """Where a figure appears; lengths in inches."""
+
+    style: str
+    suffixes: tuple[str, ...]
+    full: float
+    column: float
+    panel: float  # height, with title and tick labels
+
+
+MEDIA = (
+    Medium("blog", ("svg", "png"), full=10.0, column=6.0, panel=2.9),
+    Medium("paper", ("pdf",), full=7.0, column=3.33, panel=1.75),
+)
+
+
+# --- Input ------------------------------------------------------------------------------------
+
+
+def read_tidy(path: Path, sweep: str) -> pd.DataFrame:
+    """The rows of a TIDY table of ``sweep`` that figures draw.  Raises BadInput."""
+    advice = f"make it with: python -m experiments.tidy --raw raw/{sweep}.csv.gz --out {path}"
+    table = read_csv(path, advice)
+    try:
+        table = TIDY.validate(table)
+    except (pandera.errors.SchemaError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{path} is not a tidy table (experiments/tables.py): {_first_line(error)}; {advice}"
+        ) from error
+    table = table[table["variant"].map(drawn)]
+    if table.empty:
+        raise BadInput(f"{path} holds no row of a variant to draw; expected {sweep}; {advice}")
+    if others := sorted(set(table["sweep"]) - {sweep}):
+        raise BadInput(f"{path} holds the sweep {', '.join(others)}; expected {sweep}; {advice}")
+    return table
+
+
+def read_csv(path: Path, advice: str) -> pd.DataFrame:
+    """The table in ``path``, with empty reasons as texts.  Raises BadInput."""
+    try:
+        return pd.read_csv(path, dtype={"reason": "str"}).fillna({"reason": ""})
+    except FileNotFoundError as error:
+        raise BadInput(f"{path} does not exist; expected a table there; {advice}") from error
+    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors
+        raise BadInput(f"{path} is not a table: {_first_line(error)}; {advice}") from error
+
+
+def read_hardware(path: Path) -> dict[str, Any]:
+    """hardware.json of a source.  Raises BadInput."""
+    advice = "take the hardware.json beside the tidy folder, or write one: experiments.hardware"
+    try:
+        facts = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"{path} does not exist; expected hardware facts; {advice}") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is not JSON: {_first_line(error)}; {advice}") from error
+    wanted = {"source", "gpu", "measured_utc", "mode"}
+    if missing := sorted(wanted - set(facts if isinstance(facts, dict) else ())):
+        raise BadInput(f"{path} lacks {', '.join(missing)}; expected hardware facts; {advice}")
+    return facts
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".:")
+
+
+# --- Stamp ------------------------------------------------------------------------------------
+
+
+def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
+    """Where the data came from, and what a reader must know to trust them."""
+    source = str(hardware["source"]).split("-")[0]
+    device = hardware["gpu"] or hardware.get("cpu") or "CPU"
+    parts = [device, source, f"measured {hardware['measured_utc'][:10]}", hardware["mode"]]
+    measured = table[table["status"] == "ok"]
+    if len(measured):
+        few, many = measured["n_blocks"].min(), measured["n_blocks"].max()
+        blocks = f"{many} blocks" if few == many else f"{few} to {many} blocks"
+        parts.append(f"median and 95% interval of {blocks}")
+    for column, word in (("throttled_share", "throttled"), ("contended_share", "contended")):
+        if slowed := int((measured[column] > 0).sum()):
+            parts.append(f"{slowed} of {len(measured)} points have {word} samples")
+    if table["stale"].any():
+        parts.append(STALE)
+    return " · ".join(map(str, parts))
+
+
+# --- Output -----------------------------------------------------------------------------------
+
+
+def compose(grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"]) -> Figure:
+    """The figure of ``grid``: panels above, the legend below them, the stamp at the foot.
+
+    Wants the style of ``medium`` to be in force.
+    """
+    rows, columns = len(grid), len(grid[0])
+    width = medium.full if columns > 1 else medium.column
+    figure = Figure(figsize=(width, medium.panel * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex="all", sharey=share_y, squeeze=False)
+    for panels, row in zip(grid, axes, strict=True):
+        for panel, ax in zip(panels, row, strict=True):
+            panel.draw(ax, panel.table)
+            ax.set_title(panel.title)
+    for ax in axes.flat:
+        ax.label_outer()
+
+    size = 0.75 * matplotlib.rcParams["font.size"]
+    lines = textwrap.wrap(note, int(width * 72 / (0.56 * size)))
+    foot = (1.25 * len(lines) + 0.7) * size / 72
+    legend = _legend(figure, list(axes.flat), grid, width)
+    middle = legend.get_window_extent().height / figure.dpi
+    height = medium.panel * rows + middle + foot
+    figure.set_size_inches(width, height)
+    legend.set_bbox_to_anchor((0.5, foot / height), transform=figure.transFigure)
+    figure.text(0.01, 0.4 * size / 72 / height, "\n".join(lines), size=size, color="0.35")
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0, (foot + middle) / height, 1, 1 - (foot + middle) / height))
+    return figure
+
+
+def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legend:
+    """As few rows as the figure's width allows, evenly filled."""
+    tables = [panel.table for panels in grid for panel in panels]
+    stale = {name for t in tables if "stale" in t for name in t.loc[t["stale"], "variant"]}
+    handles: dict[str, Any] = {}
+    for name in in_order(name for table in tables for name in table["variant"]):
+        handles[look(name).label] = look(name).line([], [], hollow=name in stale)
+    handles |= _stop_handles(axes)
+    for ax in axes:
+        extra, labels = ax.get_legend_handles_labels()
+        handles |= dict(zip(labels, extra, strict=True))
+    rows = 1
+    while True:
+        legend = figure.legend(
+            list(handles.values()), list(handles), ncols=math.ceil(len(handles) / rows),
+            loc="lower center", borderaxespad=0,
+            handler_map={tuple: HandlerTuple(ndivide=None)},
+        )  # fmt: skip
+        fits = legend.get_window_extent().width < (width - 0.1) * figure.dpi
+        if fits or rows == len(handles):
+            return legend
+        legend.remove()
+        rows += 1
+
+
+def _stop_handles(axes: list[Axes]) -> dict[str, tuple[Artist, ...]]:
+    """One entry for the marks of points without a time, where there are any."""
+    labels = {str(line.get_label()) for ax in axes for line in ax.lines}
+    present = [s for s in STOPS if any(label.endswith(f" {s}") for label in labels)]
+    marks = tuple(
+        Line2D([], [], linestyle="", marker=STOPS[s], color="0.2", markeredgewidth=1.1)
+        for s in present
+    )
+    return {" / ".join(present): marks} if present else {}
+
+
+def save(grid: Grid, note: str, stem: Path, share_y: Literal["all", "row"] = "all") -> None:
+    """Write stem.svg, stem.png and stem.pdf: the same bytes for the same panels."""
+    # fontTools writes a time into the fonts that a pdf embeds.
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for medium in MEDIA:
+        style = HERE / f"{medium.style}.mplstyle"
+        # The figure's name as salt keeps ids apart where a page holds several figures.
+        with matplotlib.style.context([style, {"svg.hashsalt": stem.name}], after_reset=True):
+            figure = compose(grid, note, medium, share_y)
+            for suffix in medium.suffixes:
+                figure.savefig(stem.with_name(f"{stem.name}.{suffix}"), metadata=dates[suffix])
+
+
+# --- Command line -----------------------------------------------------------------------------
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Turns what a user can mend into one sentence and exit code 2."""
+    try:
+        yield
+    except (BadInput, OSError) as error:
+        typer.echo(f"{error}.", err=True)
+        raise typer.Exit(2) from error
+
+
+def main(panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "") -> None:
+    """The command line of a figure of ``sweep``; ``first`` opens its stamp."""
+
+    def command(
+        tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
+        hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
+        stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+    ) -> None:
+        """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
+        with plainly():
+            table = read_tidy(tidy, sweep)
+            note = stamp(read_hardware(hardware), table)
+            save(panels(table), f"{first} · {note}" if first else note, stem)
+
+    typer.run(command)

@@ -1,0 +1,88 @@
+"""What does holding a row on chip cost: registers and spills against the columns held?
+
+python -m figures.resources A.csv B.csv C.csv --stem OUTDIR/resources
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import seaborn as sns
+import typer
+from matplotlib.axes import Axes
+
+from figures import page
+from figures.curves import log2_axis, y_axis
+from figures.look import in_order, look
+
+# CUDA C++ Programming Guide, table of technical specifications, 8.0 to 10.0.
+MOST_REGISTERS = 255
+LABELS = {"registers": "registers a thread", "spill_bytes": "spilled bytes a thread"}
+COLUMNS = {"arch", "variant", "dtype", "cols_held", "status", "compiler", *LABELS}
+ADVICE = "make it with: python -m kernels.build --arch sm_90 --out results/build/sm_90"
+
+
+def draw(ax: Axes, table: pd.DataFrame, y: str = "registers") -> None:
+    """``y`` against columns held, for one architecture: the dtypes' median, their range as band."""
+    names = in_order(table["variant"])
+    looks = {name: look(name) for name in names}
+    sns.lineplot(
+        table[table["status"] == "ok"], x="cols_held", y=y, ax=ax, legend=False,
+        hue="variant", hue_order=names, palette={k: v.colour for k, v in looks.items()},
+        style="variant", style_order=names, markers={k: v.marker for k, v in looks.items()},
+        dashes={k: v.dash for k, v in looks.items()}, estimator="median", errorbar=("pi", 100),
+        markeredgecolor=None,
+    )  # fmt: skip
+    if y == "registers":
+        ax.axhline(MOST_REGISTERS, color="0.3", linestyle=":", label="limit: 255 registers")
+    log2_axis(ax, table["cols_held"])
+    y_axis(ax)
+    ax.set(xlabel="columns held", ylabel=LABELS[y])
+
+
+def panels(tables: pd.DataFrame) -> page.Grid:
+    """One column of panels an architecture: registers above, spills below."""
+    held = [(arch, t[t["cols_held"] > 0]) for arch, t in tables.groupby("arch", sort=False)]
+    return [
+        [page.Panel(str(a) if y == "registers" else "", t, partial(draw, y=y)) for a, t in held]
+        for y in LABELS
+    ]
+
+
+def read(paths: list[Path]) -> pd.DataFrame:
+    """The tables of several architectures in one.  Raises page.BadInput."""
+    tables = [page.read_csv(path, ADVICE) for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        if missing := sorted(COLUMNS - set(table.columns)):
+            raise page.BadInput(
+                f"{path} lacks the columns {', '.join(missing)}; expected resources.csv; {ADVICE}"
+            )
+        if not (table["cols_held"] > 0).any():
+            raise page.BadInput(f"{path} holds no kernel that keeps columns on chip; {ADVICE}")
+    return pd.concat(tables, ignore_index=True)
+
+
+def stamp(tables: pd.DataFrame) -> str:
+    """How the code was made, and what did not compile."""
+    compilers = sorted(tables["compiler"].dropna().unique())
+    parts = ["compiled ahead of time", ", ".join(compilers), "median and range of the dtypes"]
+    failed = tables[tables["status"] != "ok"]
+    if len(failed):
+        names = sorted({f"{r.variant} {r.dtype} {r.arch}" for r in failed.itertuples()})
+        parts.append(f"did not compile: {', '.join(names)}")
+    return " · ".join(filter(None, parts))
+
+
+def main(
+    tables: Annotated[list[Path], typer.Argument(help="resources.csv, one an architecture")],
+    stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+) -> None:
+    """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
+    with page.plainly():
+        table = read(tables)
+        page.save(panels(table), stamp(table), stem, share_y="row")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,179 @@
+"""Each script draws what its table holds, and drops no point."""
+
+from importlib import import_module
+
+import matplotlib.style
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from experiments.tables import gbps, useful_bytes
+from figures import FIGURES, page, resources
+from figures.curves import human, log2_ticks, with_bandwidth_interval
+from figures.look import drawn
+from tests.figures.conftest import STALE, resources_of
+
+SWEPT = [name for name in FIGURES if name != "smoke"]
+
+
+def figure_of(name: str, table: pd.DataFrame) -> tuple[Figure, page.Grid]:
+    grid = import_module(f"figures.{name}").panels(table[table["variant"].map(drawn)])
+    with matplotlib.style.context(page.HERE / "paper.mplstyle"):
+        return page.compose(grid, "a note", page.MEDIA[1], "all"), grid
+
+
+def lines(ax: Axes, label: str) -> list[Line2D]:
+    return [line for line in ax.lines if line.get_label() == label]
+
+
+def only(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+    for column, value in wanted.items():
+        table = table[table[column] == value]
+    return table
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_point_is_on_its_panel(name: str, tidy):
+    figure, grid = figure_of(name, tidy(FIGURES[name]))
+    panels = [panel for row in grid for panel in row]
+    assert len(panels) == len(figure.axes)
+    x = "rows" if name in ("batch_scaling", "small_batch") else "cols"
+    for i, (panel, ax) in enumerate(zip(panels, figure.axes, strict=True)):
+        timer = "call" if name == "small_batch" and i >= len(panels) // 2 else "device"
+        timer = "host" if name == "smoke" else timer
+        for variant in panel.table["variant"].unique():
+            mine = only(panel.table, variant=variant)
+            for status in ("skipped", "wrong"):
+                marks = lines(ax, f"_{variant} {status}")
+                drawn_at = sorted(v for mark in marks for v in mark.get_xdata())
+                assert drawn_at == sorted(only(mine, status=status)[x]), (variant, status)
+            if variant == "copy" and name == "fraction_of_copy":
+                continue
+            curve = lines(ax, f"_{variant}{' stale' if variant == STALE else ''}")
+            at = sorted(v for line in curve for v in line.get_xdata())
+            assert at == sorted(only(mine, status="ok", timer=timer)[x]), variant
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_skipped_wrong_and_stale_points_are_seen(name: str, tidy):
+    figure, _ = figure_of(name, tidy(FIGURES[name]))
+    labels = {str(line.get_label()) for ax in figure.axes for line in ax.lines}
+    assert "_triton_online wrong" in labels
+    assert any(label.endswith(" skipped") for label in labels)
+    hollow = [line for ax in figure.axes for line in lines(ax, f"_{STALE} stale")]
+    assert hollow
+    assert all(line.get_markerfacecolor() == "white" for line in hollow)
+    assert "skipped / wrong" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_marks_lie_inside_their_panel_and_below_the_data(name: str, tidy):
+    figure, _ = figure_of(name, tidy(FIGURES[name]))
+    for ax in figure.axes:
+        bottom, top = ax.get_ylim()
+        for line in ax.lines:
+            label, ys = str(line.get_label()), line.get_ydata()
+            if label.endswith((" skipped", " wrong")):
+                highest = ax.transAxes.transform((0, max(ys)))[1]
+                lowest_curve = min(
+                    ax.transData.transform((1, min(c.get_ydata())))[1]
+                    for c in ax.lines
+                    if c.get_transform() == ax.transData and len(c.get_ydata())
+                )
+                assert 0 < min(ys)
+                assert highest < lowest_curve
+            elif line.get_transform() == ax.transData and len(ys):
+                assert bottom <= min(ys)
+                assert max(ys) <= top
+
+
+def test_a_legend_without_bad_points_does_not_speak_of_them(tidy):
+    table = tidy("vocab_scaling")
+    figure, _ = figure_of("vocab_scaling", table[table["status"] == "ok"])
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert not any("skipped" in text or "wrong" in text for text in texts)
+
+
+def test_a_point_without_its_copy_is_marked_not_dropped(tidy):
+    table = tidy("vocab_scaling")
+    alone = (table["variant"] == "torch_eager") & (table["cols"] == 1024)
+    table.loc[alone, ["fraction_of_copy", "fraction_low", "fraction_high"]] = float("nan")
+    figure, _ = figure_of("fraction_of_copy", table)
+    for ax in figure.axes:
+        assert [list(mark.get_xdata()) for mark in lines(ax, "_torch_eager skipped")] == [[1024]]
+
+
+def test_fraction_of_copy_has_the_line_at_one(tidy):
+    figure, _ = figure_of("fraction_of_copy", tidy("vocab_scaling"))
+    for ax in figure.axes:
+        assert [list(line.get_ydata()) for line in lines(ax, "copy (ceiling)")] == [[1.0, 1.0]]
+
+
+def test_the_interval_of_a_bandwidth_is_that_of_its_time(tidy):
+    table = with_bandwidth_interval(only(tidy("vocab_scaling"), status="ok"))
+    row = table.iloc[0]
+    size = useful_bytes(row["rows"], row["cols"], row["dtype"])
+    assert row["gbps_low"] == gbps(size, row["ci_high_us"])
+    assert (table["gbps_low"] <= table["useful_gbps"]).all()
+    assert (table["useful_gbps"] <= table["gbps_high"]).all()
+
+
+def test_small_batch_has_callers_below_only_where_calls_were_timed(tidy):
+    table = tidy("small_batch")
+    assert len(figure_of("small_batch", table)[1]) == 2
+    assert len(figure_of("small_batch", table[table["timer"] != "call"])[1]) == 1
+
+
+def test_panels_share_axes(tidy):
+    figure, grid = figure_of("batch_scaling", tidy("batch_scaling"))
+    assert (len(grid), len(grid[0])) == (2, 3)
+    assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    assert len({ax.get_xlim() for ax in figure.axes}) == 1
+
+
+def test_a_panel_without_data_says_so(tidy):
+    table = tidy("batch_scaling")
+    table = table[(table["dtype"] == "float32") | (table["cols"] != 1024)]
+    figure, _ = figure_of("batch_scaling", table)
+    assert [[t.get_text() for t in ax.texts] for ax in figure.axes].count(["not measured"]) == 1
+
+
+def test_a_variant_without_a_look_is_drawn(tidy):
+    table = tidy("vocab_scaling").replace({"variant": {"cuda_float4": "peer_new"}})
+    figure, _ = figure_of("vocab_scaling", table)
+    assert lines(figure.axes[0], "_peer_new")
+    assert "peer_new" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_resources_draws_what_holds_columns_and_the_limit():
+    tables = pd.concat([resources_of("sm_80"), resources_of("sm_90")])
+    grid = resources.panels(tables)
+    with matplotlib.style.context(page.HERE / "paper.mplstyle"):
+        figure = page.compose(grid, resources.stamp(tables), page.MEDIA[1], "row")
+    assert [ax.get_title() for ax in figure.axes] == ["sm_80", "sm_90", "", ""]
+    for ax in figure.axes[:2]:
+        assert max(ax.get_lines()[-1].get_ydata()) == resources.MOST_REGISTERS
+        assert ax.get_ylim()[1] > resources.MOST_REGISTERS
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["Triton row", "Triton hybrid", "limit: 255 registers"]
+
+
+def test_resources_names_what_did_not_compile():
+    note = resources.stamp(resources_of("sm_90"))
+    assert "NVRTC 13.0.88, Triton 3.7.1" in note
+    assert "did not compile: triton_online float16 sm_90" in note
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(64, "64"), (1000, "1000"), (1024, "1k"), (32_768, "32k"), (2**20, "1M")]
+)
+def test_ticks_are_read_by_people(value: int, text: str):
+    assert human(value) == text
+
+
+def test_ticks_are_few_powers_of_two():
+    assert log2_ticks(64, 2**20) == [64, 1024, 16_384, 262_144]
+    assert log2_ticks(1, 256) == [1, 4, 16, 64, 256]
+    assert log2_ticks(1000, 1000) == []

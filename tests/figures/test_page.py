@@ -1,0 +1,151 @@
+"""The command lines: equal bytes for equal data, stamps, and one sentence for bad input."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from figures import FIGURES, page
+from tests.figures.conftest import resources_of
+
+ROOT = Path(__file__).parents[2]
+SUFFIXES = ("svg", "png", "pdf")
+
+
+def run(script: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"figures.{script}", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={"PATH": "", **environment}
+    )
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, tidy, tmp_path: Path) -> Path:
+    path = tmp_path / "tidy.csv"
+    tidy(FIGURES[request.param]).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(("table", "name"), [(f, f) for f in FIGURES], indirect=["table"])
+def test_the_same_table_gives_the_same_bytes(table: Path, name: str, hardware: Path, tmp_path):
+    stems = [tmp_path / folder / name for folder in ("one", "two")]
+    for stem, seed in zip(stems, "12", strict=True):
+        done = run(name, table, "--hardware", hardware, "--stem", stem, PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+    for suffix in SUFFIXES:
+        first, second = (stem.with_name(f"{name}.{suffix}").read_bytes() for stem in stems)
+        assert len(first) > 1000
+        assert first == second, suffix
+
+
+def test_resources_gives_the_same_bytes(tmp_path: Path):
+    tables = [tmp_path / f"{arch}.csv" for arch in ("sm_80", "sm_90")]
+    for path in tables:
+        resources_of(path.stem).to_csv(path, index=False)
+    stems = [tmp_path / folder / "resources" for folder in ("one", "two")]
+    for stem in stems:
+        done = run("resources", *tables, "--stem", stem)
+        assert done.returncode == 0, done.stderr
+    for suffix in SUFFIXES:
+        first, second = (stem.with_name(f"resources.{suffix}").read_bytes() for stem in stems)
+        assert first == second, suffix
+
+
+@pytest.mark.parametrize(("table", "name"), [("vocab_scaling",) * 2], indirect=["table"])
+def test_a_pdf_is_as_wide_as_the_page_and_embeds_truetype(table, name, hardware, tmp_path):
+    stem = tmp_path / name
+    assert run(name, table, "--hardware", hardware, "--stem", stem).returncode == 0
+    pdf = stem.with_suffix(".pdf").read_bytes()
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", pdf)
+    assert box is not None
+    assert float(box[1]) == pytest.approx(7.0 * 72)
+    assert b"CreationDate" not in pdf
+    assert b"/TrueType" in pdf or b"/CIDFontType2" in pdf
+    assert b"<dc:date>" not in stem.with_suffix(".svg").read_bytes()
+
+
+def test_stamp_says_where_when_and_how(tidy, hardware: Path):
+    table = tidy("vocab_scaling")
+    facts = page.read_hardware(hardware)
+    fresh = page.stamp(facts, table.assign(stale=False))
+    assert fresh.startswith("NVIDIA H200 · archive · measured 2026-11-21 · full · ")
+    assert "95% interval of 5 blocks" in fresh
+    assert "stale" not in fresh
+    assert "stale: measured with earlier code" in page.stamp(facts, table)
+
+
+def test_stamp_counts_throttled_points_and_names_a_cpu(tidy, hardware: Path):
+    table = tidy("vocab_scaling")
+    table.loc[table.index[:3], "throttled_share"] = 0.5
+    facts = page.read_hardware(hardware) | {"gpu": None, "cpu": "A CPU", "source": "local-cpu"}
+    note = page.stamp(facts, table)
+    assert note.startswith("A CPU · local · ")
+    assert re.search(r"3 of \d+ points have throttled samples", note)
+
+
+def refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    for text in said:
+        assert text in done.stderr
+
+
+def test_a_missing_table_is_one_sentence(hardware: Path, tmp_path: Path):
+    done = run("vocab_scaling", "nowhere.csv", "--hardware", hardware, "--stem", tmp_path / "x")
+    refused(done, "nowhere.csv does not exist", "python -m experiments.tidy")
+
+
+def test_a_table_that_fails_the_schema_is_one_sentence(hardware: Path, tmp_path: Path):
+    path = tmp_path / "odd.csv"
+    path.write_text("a,b\n1,2\n")
+    done = run("vocab_scaling", path, "--hardware", hardware, "--stem", tmp_path / "x")
+    refused(done, "odd.csv is not a tidy table", "python -m experiments.tidy")
+
+
+@pytest.mark.parametrize("rows", [0, None])
+def test_an_empty_table_is_one_sentence(rows, tidy, hardware: Path, tmp_path: Path):
+    path = tmp_path / "empty.csv"
+    path.write_text("")
+    if rows == 0:
+        tidy("vocab_scaling").head(0).to_csv(path, index=False)
+    done = run("vocab_scaling", path, "--hardware", hardware, "--stem", tmp_path / "x")
+    refused(done, "empty.csv", "python -m experiments.tidy")
+
+
+def test_a_table_of_another_sweep_is_one_sentence(tidy, hardware: Path, tmp_path: Path):
+    path = tmp_path / "other.csv"
+    tidy("small_batch").to_csv(path, index=False)
+    done = run("vocab_scaling", path, "--hardware", hardware, "--stem", tmp_path / "x")
+    refused(done, "holds the sweep small_batch; expected vocab_scaling")
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", json.dumps({"gpu": "NVIDIA H200"})])
+def test_bad_hardware_is_one_sentence(text, tidy, tmp_path: Path):
+    path, facts = tmp_path / "tidy.csv", tmp_path / "hardware.json"
+    tidy("vocab_scaling").to_csv(path, index=False)
+    if text is not None:
+        facts.write_text(text)
+    done = run("vocab_scaling", path, "--hardware", facts, "--stem", tmp_path / "x")
+    refused(done, "hardware.json", "experiments.hardware")
+
+
+def test_bad_resources_are_one_sentence(tmp_path: Path):
+    refused(run("resources", "nowhere.csv", "--stem", tmp_path / "x"), "nowhere.csv does not exist")
+    path = tmp_path / "odd.csv"
+    path.write_text("arch,variant\nsm_90,triton_row\n")
+    refused(run("resources", path, "--stem", tmp_path / "x"), "odd.csv lacks the columns cols_held")
+    pd.DataFrame(resources_of("sm_90").query("cols_held == 0")).to_csv(path, index=False)
+    refused(run("resources", path, "--stem", tmp_path / "x"), "no kernel that keeps columns")
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence(tidy, hardware: Path, tmp_path: Path):
+    path = tmp_path / "tidy.csv"
+    tidy("vocab_scaling").to_csv(path, index=False)
+    done = run("vocab_scaling", path, "--hardware", hardware, "--stem", path / "below" / "x")
+    refused(done, "tidy.csv")
