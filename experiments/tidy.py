@@ -153,7 +153,13 @@ def main(
     """Write the tidy table of a raw file."""
     try:
         table = tidy(read_raw(raw))
-    except (pandera.errors.SchemaError, OSError, EOFError, ValueError) as error:
+    except (
+        pandera.errors.SchemaError,
+        pandera.errors.SchemaErrors,
+        OSError,
+        EOFError,
+        ValueError,
+    ) as error:
         first = str(error).splitlines()[0]
         print(f"{raw} is not a raw table of this project: {first}. Measure or ingest it again.")
         raise typer.Exit(2) from error

@@ -35,7 +35,7 @@ class Look:
             list(y),
             color=self.colour,
             marker=self.marker,
-            linestyle=(0, self.dash or None),
+            linestyle=(0, self.dash) if self.dash else "-",
             markerfacecolor="white" if hollow else self.colour,
         )
 
@@ -51,12 +51,12 @@ LOOKS: Mapping[str, Look] = {
     "triton_online":   Look("Triton online", PURPLE, "P", DASHDOT),
     "cuda_thread_row": Look("CUDA thread a row", YELLOW, "<", DOTTED),
     "cuda_block_tree": Look("CUDA block tree", BLUE, "p", DASHED),
-    "cuda_float4":     Look("CUDA float4", GREEN, "h"),
+    "cuda_float4":     Look("CUDA float4", GREEN, "*"),
 }
 # fmt: on
 
 SPARE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY, BLACK)
-SPARE_MARKERS = ("d", "*", "H", "8", "X", ">")
+SPARE_MARKERS = ("d", "H", "8", "X", ">", "h")
 
 
 def look(variant: str) -> Look:

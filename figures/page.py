@@ -73,12 +73,16 @@ def read_tidy(path: Path, sweep: str) -> pd.DataFrame:
     """The rows of a TIDY table of ``sweep`` that figures draw.  Raises BadInput."""
     advice = f"make it with: python -m experiments.tidy --raw raw/{sweep}.csv.gz --out {path}"
     table = read_csv(path, advice)
+    not_tidy = f"{path} is not a tidy table (experiments/tables.py)"
+    if list(table.columns) != list(TIDY.columns):
+        odd = sorted(set(table.columns) ^ set(TIDY.columns)) or ["all, in another order"]
+        raise BadInput(f"{not_tidy}: missing or unknown columns: {', '.join(odd)}; {advice}")
     try:
-        table = TIDY.validate(table)
-    except (pandera.errors.SchemaError, ValueError, TypeError) as error:
-        raise BadInput(
-            f"{path} is not a tidy table (experiments/tables.py): {_first_line(error)}; {advice}"
-        ) from error
+        table = TIDY.validate(table, lazy=True)
+    except pandera.errors.SchemaErrors as errors:
+        odd = errors.failure_cases.iloc[0]
+        found = f"column '{odd['column']}' fails {odd['check']}, with {odd['failure_case']}"
+        raise BadInput(f"{not_tidy}: {found}; {advice}") from errors
     table = table[table["variant"].map(drawn)]
     if table.empty:
         raise BadInput(f"{path} holds no row of a variant to draw; expected {sweep}; {advice}")
@@ -165,9 +169,8 @@ def compose(grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"
     figure.set_size_inches(width, height)
     legend.set_bbox_to_anchor((0.5, foot / height), transform=figure.transFigure)
     figure.text(0.01, 0.4 * size / 72 / height, "\n".join(lines), size=size, color="0.35")
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0, (foot + middle) / height, 1, 1 - (foot + middle) / height))
+    below = (foot + middle) / height
+    figure.set_layout_engine("constrained", rect=(0, below, 1, 1 - below))
     return figure
 
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import matplotlib.style
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -28,6 +29,14 @@ def lines(ax: Axes, label: str) -> list[Line2D]:
     return [line for line in ax.lines if line.get_label() == label]
 
 
+def xs(line: Line2D) -> list[float]:
+    return np.asarray(line.get_xdata()).tolist()
+
+
+def ys(line: Line2D) -> list[float]:
+    return np.asarray(line.get_ydata()).tolist()
+
+
 def only(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
     for column, value in wanted.items():
         table = table[table[column] == value]
@@ -47,12 +56,12 @@ def test_every_point_is_on_its_panel(name: str, tidy):
             mine = only(panel.table, variant=variant)
             for status in ("skipped", "wrong"):
                 marks = lines(ax, f"_{variant} {status}")
-                drawn_at = sorted(v for mark in marks for v in mark.get_xdata())
+                drawn_at = sorted(v for mark in marks for v in xs(mark))
                 assert drawn_at == sorted(only(mine, status=status)[x]), (variant, status)
             if variant == "copy" and name == "fraction_of_copy":
                 continue
             curve = lines(ax, f"_{variant}{' stale' if variant == STALE else ''}")
-            at = sorted(v for line in curve for v in line.get_xdata())
+            at = sorted(v for line in curve for v in xs(line))
             assert at == sorted(only(mine, status="ok", timer=timer)[x]), variant
 
 
@@ -74,19 +83,19 @@ def test_marks_lie_inside_their_panel_and_below_the_data(name: str, tidy):
     for ax in figure.axes:
         bottom, top = ax.get_ylim()
         for line in ax.lines:
-            label, ys = str(line.get_label()), line.get_ydata()
+            label, heights = str(line.get_label()), ys(line)
             if label.endswith((" skipped", " wrong")):
-                highest = ax.transAxes.transform((0, max(ys)))[1]
+                highest = ax.transAxes.transform((0, max(heights)))[1]
                 lowest_curve = min(
-                    ax.transData.transform((1, min(c.get_ydata())))[1]
+                    ax.transData.transform((1, min(ys(c))))[1]
                     for c in ax.lines
-                    if c.get_transform() == ax.transData and len(c.get_ydata())
+                    if c.get_transform() == ax.transData and ys(c)
                 )
-                assert 0 < min(ys)
+                assert min(heights) > 0
                 assert highest < lowest_curve
-            elif line.get_transform() == ax.transData and len(ys):
-                assert bottom <= min(ys)
-                assert max(ys) <= top
+            elif line.get_transform() == ax.transData and heights:
+                assert bottom <= min(heights)
+                assert max(heights) <= top
 
 
 def test_a_legend_without_bad_points_does_not_speak_of_them(tidy):
@@ -102,13 +111,13 @@ def test_a_point_without_its_copy_is_marked_not_dropped(tidy):
     table.loc[alone, ["fraction_of_copy", "fraction_low", "fraction_high"]] = float("nan")
     figure, _ = figure_of("fraction_of_copy", table)
     for ax in figure.axes:
-        assert [list(mark.get_xdata()) for mark in lines(ax, "_torch_eager skipped")] == [[1024]]
+        assert [xs(mark) for mark in lines(ax, "_torch_eager skipped")] == [[1024]]
 
 
 def test_fraction_of_copy_has_the_line_at_one(tidy):
     figure, _ = figure_of("fraction_of_copy", tidy("vocab_scaling"))
     for ax in figure.axes:
-        assert [list(line.get_ydata()) for line in lines(ax, "copy (ceiling)")] == [[1.0, 1.0]]
+        assert [ys(line) for line in lines(ax, "copy (ceiling)")] == [[1.0, 1.0]]
 
 
 def test_the_interval_of_a_bandwidth_is_that_of_its_time(tidy):
@@ -154,7 +163,7 @@ def test_resources_draws_what_holds_columns_and_the_limit():
         figure = page.compose(grid, resources.stamp(tables), page.MEDIA[1], "row")
     assert [ax.get_title() for ax in figure.axes] == ["sm_80", "sm_90", "", ""]
     for ax in figure.axes[:2]:
-        assert max(ax.get_lines()[-1].get_ydata()) == resources.MOST_REGISTERS
+        assert max(ys(ax.get_lines()[-1])) == resources.MOST_REGISTERS
         assert ax.get_ylim()[1] > resources.MOST_REGISTERS
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["Triton row", "Triton hybrid", "limit: 255 registers"]

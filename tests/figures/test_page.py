@@ -105,7 +105,18 @@ def test_a_table_that_fails_the_schema_is_one_sentence(hardware: Path, tmp_path:
     path = tmp_path / "odd.csv"
     path.write_text("a,b\n1,2\n")
     done = run("vocab_scaling", path, "--hardware", hardware, "--stem", tmp_path / "x")
-    refused(done, "odd.csv is not a tidy table", "python -m experiments.tidy")
+    refused(done, "odd.csv is not a tidy table", "columns: a, b,", "python -m experiments.tidy")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("timer", "sundial"), ("cols", "many"), ("status", None)]
+)
+def test_a_value_that_fails_the_schema_is_named(column, value, tidy, hardware, tmp_path: Path):
+    path = tmp_path / "odd.csv"
+    tidy("vocab_scaling").assign(**{column: value}).to_csv(path, index=False)
+    done = run("vocab_scaling", path, "--hardware", hardware, "--stem", tmp_path / "x")
+    refused(done, "odd.csv is not a tidy table", f"'{column}'")
+    print(done.stderr)
 
 
 @pytest.mark.parametrize("rows", [0, None])

@@ -1,4 +1,7 @@
-STYLE = ["figures/look.py", "figures/blog.mplstyle", "figures/paper.mplstyle"]
+STYLE = [
+    f"figures/{name}"
+    for name in ("look.py", "curves.py", "page.py", "blog.mplstyle", "paper.mplstyle")
+]
 
 
 rule figure:

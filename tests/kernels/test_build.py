@@ -1,0 +1,105 @@
+"""Every variant compiles for every architecture; one that does not is named, the others stay."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from kernels import build
+from kernels.registry import ARCHITECTURES, ROOT, VARIANTS, variant
+from tests.commands import module
+
+# Limits of the architectures: registers a thread, dynamic shared memory a block (bytes).
+MOST_REGISTERS = 255
+MOST_SHARED = 227 * 1024
+
+
+def read(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "resources.csv").fillna({"specialisation": "", "reason": ""})
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a build of everything for one architecture, from nothing."""
+    folder = tmp_path_factory.mktemp(request.param)
+    done = module("kernels.build", "--arch", request.param, "--out", folder, cache=folder / "cache")
+    assert done.returncode == 0, done.stdout
+    assert "0 failed" in done.stdout
+    return folder
+
+
+def test_every_compiled_variant_is_there(built: Path):
+    table = read(built)
+    wanted = {(v.name, d) for v in VARIANTS if v.framework in ("cuda", "triton") for d in v.dtypes}
+    assert set(zip(table["variant"], table["dtype"], strict=True)) == wanted
+    assert set(table["status"]) == {"ok"}
+
+
+def test_resources_are_plausible(built: Path):
+    table = read(built)
+    assert table["registers"].between(1, MOST_REGISTERS).all()
+    assert (table["code_bytes"] > 0).all()
+    assert table["dynamic_shared_bytes"].between(0, MOST_SHARED).all()
+    assert ((table["spill_bytes"] == 0) | (table["local_bytes"] > 0)).all()
+
+
+def test_a_row_too_wide_for_the_registers_spills(built: Path):
+    row = read(built).query("variant == 'triton_row'")
+    widest = row["cols_held"] == row["cols_held"].max()
+    assert (row.loc[widest, "spill_bytes"] > 0).all()
+    assert (row.loc[row["cols_held"] <= 8192, "spill_bytes"] == 0).all()
+    # The policy of triton_hybrid rests on this: it holds nothing that spills.
+    assert (read(built).query("variant == 'triton_hybrid'")["spill_bytes"] == 0).all()
+
+
+def test_cuda_rows_state_their_launch_policy(built: Path):
+    for row in read(built).query("framework == 'cuda'").itertuples():
+        launch = variant(str(row.variant)).launch
+        assert launch is not None
+        assert (row.threads, row.dynamic_shared_bytes) == launch.block(10**9)
+
+
+def test_every_row_has_its_cubin(built: Path):
+    cubins = list(built.glob("*.cubin"))
+    assert len(cubins) == len(read(built))
+    for path in cubins:
+        with path.open("rb") as file:
+            assert ELFFile(file).header["e_machine"] == "EM_CUDA", path.name
+
+
+def test_a_broken_variant_is_named_and_the_others_are_built(tmp_path: Path):
+    shutil.copytree(ROOT, tmp_path / "kernels")
+    cuda = tmp_path / "kernels" / "cuda" / "cuda_block_tree.cu"
+    line = cuda.read_text().count("\n") + 1
+    cuda.write_text(cuda.read_text() + "float broken = undeclared;\n")
+    triton = tmp_path / "kernels" / "triton" / "triton_online.py"
+    triton.write_text(triton.read_text().replace("tl.zeros", "tl.full").replace("tl.exp", "tl.exq"))
+
+    done = module("kernels.build", "--arch", "sm_90", "--out", tmp_path / "out", root=tmp_path,
+                  cache=tmp_path / "cache")  # fmt: skip
+
+    assert done.returncode == 0, done.stdout
+    assert f"cuda_block_tree.cu({line}): error: identifier" in done.stdout
+    table = read(tmp_path / "out")
+    broken = table[table["status"] == "failed"]
+    assert set(broken["variant"]) == {"cuda_block_tree", "triton_online"}
+    assert (
+        broken["reason"].str.contains("undeclared") | broken["reason"].str.contains("exq")
+    ).all()
+    assert broken[["registers", "code_bytes"]].isna().all(axis=None)
+    assert set(table.loc[table["status"] == "ok", "variant"]) == {
+        v.name for v in VARIANTS if v.framework in ("cuda", "triton")
+    } - {"cuda_block_tree", "triton_online"}
+
+
+def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path):
+    with pytest.raises(
+        ValueError, match="unknown architecture 'sm_1'; known: sm_80, sm_90, sm_100"
+    ):
+        build.build("sm_1", tmp_path)
+    done = module("kernels.build", "--arch", "sm_1", "--out", tmp_path)
+    assert done.returncode == 2
+    assert "known: sm_80" in done.stdout
+    assert "Traceback" not in done.stdout

@@ -1,0 +1,62 @@
+"""The registry refuses doubles, and says what it knows and why it refuses a point."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kernels import registry
+from kernels.registry import ROOT, VARIANTS, Launch, Variant, variant
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(KeyError) as raised:
+        variant("softmx")
+    message = str(raised.value)
+    assert "'softmx'" in message
+    assert [v.name for v in VARIANTS if v.name not in message] == []
+
+
+def test_a_double_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"registered twice .*: triton_row$"):
+        registry._index((*VARIANTS, variant("triton_row")))
+
+
+def test_the_registry_needs_neither_torch_nor_triton():
+    code = "import sys, kernels.registry; print(sorted({'torch', 'triton'} & set(sys.modules)))"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "cols", "device", "reason"),
+    [
+        ("triton_row", "float32", 131_072, "cuda", None),
+        ("triton_row", "float32", 131_073, "cuda", "at most 131072 columns: a program would"),
+        ("cuda_float4", "float16", 64, "cuda", "takes float32 only"),
+        ("cuda_float4", "float32", 64, "cpu", "needs a CUDA GPU"),
+        ("torch_eager", "bfloat16", 1, "cpu", None),
+    ],
+)
+def test_a_refusal_says_why(name: str, dtype: str, cols: int, device: str, reason: str | None):
+    refusal = variant(name).refusal(dtype, cols, device)
+    assert refusal is None if reason is None else reason in str(refusal)
+
+
+def test_passes_count_both_ways_and_change_beyond_the_row_held():
+    hybrid = variant("triton_hybrid")
+    assert (hybrid.passes(16_384), hybrid.passes(16_385)) == (2, 4)
+    assert variant("torch_naive").passes(1) == 8
+
+
+def test_the_first_limit_that_holds_the_row_sets_the_block():
+    launch = Launch(threads=((100, 32), (200, 64)), shared_bytes_per_thread=4)
+    assert [launch.block(cols) for cols in (1, 100, 101, 200, 201, 10**6)] == [
+        (32, 128), (32, 128), (64, 256), (64, 256), (64, 256), (64, 256),
+    ]  # fmt: skip
+
+
+def test_the_framework_is_the_folder():
+    assert Variant("a", "cuda/a.cu", "-", 1, 1, "nothing").framework == "cuda"
