@@ -7,15 +7,21 @@ python -m experiments.archive verify experiments/archive/nvidia-h200
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import zlib
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from experiments.sweeps import SWEEPS
+from experiments.hardware import environment_sha256
+from experiments.sweeps import MODES, SWEEPS
+from experiments.sweeps.sweep import AGAIN
+from experiments.tables import read_raw
+from kernels.fingerprint import variant_sha256
+from kernels.registry import BY_NAME
 
 SUMS = "SHA256SUMS"
 MOST_BYTES = 20_000_000
@@ -101,23 +107,19 @@ def ingest(folder: Path, name: str, out: Path) -> None:
 
 
 @app.command()
-def pack(
-    results: Path,
-    folder: Path,
-    allow_dirty: Annotated[bool, typer.Option(help="accept a run of uncommitted code")] = False,
-) -> None:
+def pack(results: Path, folder: Path) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
     facts = json.loads((results / "hardware.json").read_text())
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
-    if not allow_dirty and not facts["code_commit"].isalnum():
-        _refuse(f"{results} was measured at commit {facts['code_commit']}: commit, measure again")
     names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
     names += ["hardware.json", "correctness.csv"]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     names += ["gpu_tests.xml"] if (results / "gpu_tests.xml").exists() else []
+    for name in (n for n in names if n.startswith("raw/")):
+        _refuse_unless_whole(results / name, facts)
     size = sum((results / name).stat().st_size for name in names)
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -133,6 +135,23 @@ def pack(
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     print(f"{folder}: {len(names)} files, {size:,} bytes")
+
+
+def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:
+    """An archived table holds every block, of one commit, in the environment of hardware.json."""
+    raw = read_raw(path)
+    if (blocks := raw["block"].nunique()) != MODES["full"]:
+        _refuse(f"{path} holds {blocks} blocks; an archive holds {MODES['full']}: finish the run")
+    commits = set(raw["code_commit"])
+    if len(commits) != 1 or not re.fullmatch(r"[0-9a-f]{40}", min(commits)):
+        found = ", ".join(sorted(commits))
+        _refuse(f"{path} was measured at commit {found}; expected one clean commit: measure again")
+    if set(raw["env_sha256"]) != {environment_sha256(facts)}:
+        _refuse(f"{path} was measured in another environment than hardware.json tells of")
+    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
+    measured = zip(raw["variant"].str.removesuffix(AGAIN), raw["kernel_sha256"], strict=True)
+    if stale := sorted({name for name, sha in measured if now.get(name) != sha}):
+        _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")
 
 
 def _refuse(message: str) -> None:

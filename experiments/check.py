@@ -60,6 +60,7 @@ def check(x: Tensor, y: Tensor) -> Verdict:
         strange = ref.isfinite() != got.isfinite()
         if strange.any():
             row = start + int(strange.any(dim=1).nonzero()[0])
+            worst = torch.inf
             reason = reason or f"row {row} is {_kind(got, row - start)} where it should not be"
         # Rows that are NaN by torch's rules are NaN in both; they have no error.
         error = ((got - ref).abs() / ref.clamp_min(floor / relative)).nan_to_num(

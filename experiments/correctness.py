@@ -109,6 +109,8 @@ def report(name: str, dtype: str, device: str, part: int) -> list[dict[str, Any]
                 reason = verdict.reason
             except Unavailable as error:
                 reason = str(error)
+            except Exception as error:  # a variant that fails is a row, not the end of the report
+                reason = f"{type(error).__name__}: {error}"
         rows.append(
             {
                 "variant": name,

@@ -50,18 +50,18 @@ def examine(name: str, point: Point, device: str, seed: int) -> Outcome:
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
         return Outcome("skipped", memory_reason(point))
-    except (RuntimeError, ValueError) as error:
-        raise_if_lost(error)
+    except Exception as error:  # compilers and drivers raise types of their own
+        raise_if_lost(error, device)
         return Outcome("skipped", f"{type(error).__name__}: {_first_line(error)}")
 
 
-def raise_if_lost(error: Exception) -> None:
+def raise_if_lost(error: Exception, device: str) -> None:
     """Raise GpuLost if the GPU does not answer after ``error``."""
-    if not torch.cuda.is_available():
+    if device != "cuda":
         return
     try:
         torch.cuda.synchronize()
-    except RuntimeError as lost:
+    except Exception as lost:
         raise GpuLost(_first_line(error)) from lost
 
 

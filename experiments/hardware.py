@@ -16,7 +16,12 @@ from typing import Annotated, Any
 import typer
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("torch", "triton", "cuda-core", "nvidia-cuda-nvrtc", "numpy", "nvidia-ml-py")
+PACKAGES = (
+    *("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime"),
+    *("numpy", "pandas", "nvidia-ml-py", "snakemake"),
+)
+# What differs between two runs of one environment, or (source) between a run and its archive.
+RUN_FACTS = ("measured_utc", "code_commit", "mode", "source")
 
 
 def gpu_name(index: int = 0) -> str | None:
@@ -49,15 +54,16 @@ def commit() -> str:
 
 def environment_sha256(facts: dict[str, Any]) -> str:
     """A hash of everything in hardware.json that does not change from run to run."""
-    lasting = {k: v for k, v in facts.items() if k not in ("measured_utc", "code_commit", "mode")}
+    lasting = {k: v for k, v in facts.items() if k not in RUN_FACTS}
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 
-def collect(source: str, mode: str) -> dict[str, Any]:
+def collect(source: str, mode: str, seed: int) -> dict[str, Any]:
     """The facts, as JSON types; ``gpu`` is None on a machine without one."""
     return {
         "source": source,
         "mode": mode,
+        "seed": seed,
         "measured_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "code_commit": commit(),
         "python": platform.python_version(),
@@ -67,6 +73,20 @@ def collect(source: str, mode: str) -> dict[str, Any]:
         "gpu": gpu_name(),
         **(_gpu_facts() if gpu_name() else {}),
     }
+
+
+def unfit() -> str:
+    """Why nothing can be measured on this machine's GPU, or an empty string."""
+    import torch
+
+    if not torch.version.cuda:
+        return (
+            f"PyTorch {torch.__version__} is a CPU build: install the CUDA build of "
+            "constraints.txt, or use --config source=archive"
+        )
+    if not torch.cuda.is_available():
+        return "PyTorch finds no usable GPU: compare the driver with PyTorch's CUDA version"
+    return ""
 
 
 def _gpu_facts(index: int = 0) -> dict[str, Any]:
@@ -128,10 +148,14 @@ def main(
     source: Annotated[str, typer.Option()],
     mode: Annotated[str, typer.Option()],
     out: Annotated[Path, typer.Option()],
+    seed: Annotated[int, typer.Option()] = 1,
 ) -> None:
     """Write the facts of this machine to a JSON file."""
+    if source != "local-cpu" and (problem := unfit()):
+        print(problem)
+        raise typer.Exit(2)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(collect(source, mode), indent=2) + "\n")
+    out.write_text(json.dumps(collect(source, mode, seed), indent=2) + "\n")
 
 
 if __name__ == "__main__":

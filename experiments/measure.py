@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,11 +28,11 @@ from rich.progress import track
 from experiments import timer
 from experiments.check import planted
 from experiments.examine import GpuLost, Outcome, examine, memory_reason, raise_if_lost
-from experiments.hardware import commit, environment_sha256
+from experiments.hardware import collect, commit, environment_sha256
 from experiments.nvml import Reading, Sampler
 from experiments.sweeps import MODES, SWEEPS, Point, Sweep, sweep
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import RAW, SCHEMA_VERSION, write_raw
+from experiments.tables import RAW, SCHEMA_VERSION, validated, write_raw
 from kernels.fingerprint import variant_sha256
 from kernels.launch import bind
 from kernels.registry import variant
@@ -49,6 +50,7 @@ class Crash:
     variant: str
     point: Point
     reason: str
+    kernel_sha256: str
 
 
 class Block:
@@ -61,14 +63,19 @@ class Block:
         self.random = random.Random(f"{seed} {name} {number}")
         self.points = list(self.sweep.points(mode))
         self.random.shuffle(self.points)
+        # As they are now: an edit during the block must not change what is recorded.
+        self.commit = commit()
+        self.fingerprints = {n: variant_sha256(variant(n)) for n in self.sweep.variants}
         self.outcomes: dict[tuple[str, Point], Outcome] = {}
-        self.at: tuple[str, Point] | None = None
+        self.current: tuple[str, Point] | None = None
         self.reading: Callable[[], Reading] = Reading
         self.held = nullcontext
 
     def run(self, crashes: Iterable[Crash], facts: dict[str, Any]) -> pd.DataFrame:
         """Check, then time; one row a sample, in the RAW schema."""
         for crash in crashes:
+            if crash.kernel_sha256 != self.fingerprints.get(crash.variant):
+                continue  # its code has changed since
             reason = f"took the GPU away in an earlier run: {crash.reason}"
             self.outcomes[crash.variant, crash.point] = Outcome("skipped", reason)
         try:
@@ -79,8 +86,8 @@ class Block:
             with self._sampler():
                 for point in self._track("timing"):
                     rows += self._time(point)
-        except RuntimeError as error:
-            raise_if_lost(error)
+        except Exception as error:
+            raise_if_lost(error, self.device)
             raise
         return self._table(rows, facts)
 
@@ -91,19 +98,19 @@ class Block:
     def _sampler(self):
         if self.device == "cpu":
             return nullcontext()
-        sampler = Sampler(torch.cuda.current_device())
+        sampler = Sampler(f"GPU-{torch.cuda.get_device_properties().uuid}")
         self.reading = lambda: sampler.latest
         self.held = sampler.held
         return sampler
 
     def _examine(self, point: Point) -> None:
         for name in self.sweep.variants:
-            self.at = name, point
-            if self.at not in self.outcomes:
+            self.current = name, point
+            if self.current not in self.outcomes:
                 outcome = examine(name, point, self.device, self.seed)
                 if outcome.status == "wrong":
                     logging.warning("wrong: %s at %s: %s", name, point, outcome.reason)
-                self.outcomes[self.at] = outcome
+                self.outcomes[self.current] = outcome
 
     def _time(self, point: Point) -> Iterator[dict[str, Any]]:
         entries = list(self.sweep.entries())
@@ -125,50 +132,53 @@ class Block:
         pair = x, torch.empty_like(x)
         for sample in range(SAMPLES[self.mode]):
             for order, entry in enumerate(self._shuffled(entries)):
-                self.at = entry, point
-                ns = timer.host_ns(bind(entry.removesuffix(AGAIN)), pair)
+                self.current = entry.removesuffix(AGAIN), point
+                ns = timer.host_ns(bind(self.current[0]), pair)
                 yield self._sample(entry, point, order, sample, ns, "host", "none")
 
     def _time_device(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
         timers: dict[str, timer.DeviceTimer] = {}
+        self.current = None  # the buffers are nobody's
         try:
             buffers = timer.buffers(point, self.device, self.seed)
             flush = timer.Flush(self.device)
             for entry in self._shuffled(entries):
-                self.at = entry, point
-                estimate = self.outcomes[entry.removesuffix(AGAIN), point].estimate_ns
-                fn = bind(entry.removesuffix(AGAIN))
-                graph = variant(entry.removesuffix(AGAIN)).graph
-                timers[entry] = timer.DeviceTimer(fn, buffers.pairs, flush, estimate, graph)
+                self.current = name, _ = entry.removesuffix(AGAIN), point
+                estimate = self.outcomes[self.current].estimate_ns
+                timers[entry] = timer.DeviceTimer(
+                    bind(name), buffers.pairs, flush, estimate, variant(name).graph
+                )
+            for sample in range(SAMPLES[self.mode]):
+                for order, entry in enumerate(self._shuffled(entries)):
+                    if timers[entry].slow and sample >= SLOW_SAMPLES:
+                        continue
+                    self.current = entry.removesuffix(AGAIN), point
+                    ns = timers[entry].sample()
+                    yield self._sample(entry, point, order, sample, ns, timers[entry].name, "cold")
+            if "call" in self.sweep.timers:
+                yield from self._time_calls(point, entries, buffers)
         except torch.OutOfMemoryError:
             skipped = Outcome("skipped", memory_reason(point))
             for entry in entries:
                 yield self._row(entry, point, skipped, timer="none", l2="none")
-            return
-        for sample in range(SAMPLES[self.mode]):
-            for order, entry in enumerate(self._shuffled(entries)):
-                if timers[entry].slow and sample >= SLOW_SAMPLES:
-                    continue
-                self.at = entry, point
-                ns = timers[entry].sample()
-                yield self._sample(entry, point, order, sample, ns, timers[entry].name, "cold")
-        if "call" in self.sweep.timers:
-            yield from self._time_calls(point, entries, buffers)
+        finally:
+            # The graphs' memory goes back before the next point allocates its own.
+            timers.clear()
+            torch.cuda.empty_cache()
 
     def _time_calls(
         self, point: Point, entries: list[str], buffers: timer.Buffers
     ) -> Iterator[dict[str, Any]]:
         l2 = "cold" if buffers.cold else "warm"
+        pairs = cycle(buffers.pairs)  # each call on the pair that was longest unused
         for sample in range(CALLS[self.mode]):
-            pair = buffers.pairs[sample % len(buffers.pairs)]
             for order, entry in enumerate(self._shuffled(entries)):
-                estimate = self.outcomes[entry.removesuffix(AGAIN), point].estimate_ns
-                if estimate > SLOW_CALL_NS and sample >= SLOW_SAMPLES:
+                self.current = entry.removesuffix(AGAIN), point
+                slow = self.outcomes[self.current].estimate_ns > SLOW_CALL_NS
+                if slow and sample >= SLOW_SAMPLES:
                     continue
-                self.at = entry, point
-                fn = bind(entry.removesuffix(AGAIN))
                 with self.held():
-                    ns = timer.call_ns(fn, pair)
+                    ns = timer.call_ns(bind(self.current[0]), next(pairs))
                 yield self._sample(entry, point, order, sample, ns, "call", l2)
 
     def _shuffled(self, entries: list[str]) -> list[str]:
@@ -202,17 +212,16 @@ class Block:
     def _table(self, rows: list[dict[str, Any]], facts: dict[str, Any]) -> pd.DataFrame:
         table = pd.DataFrame(rows)
         names = table["variant"].str.removesuffix(AGAIN)
-        fingerprints = {name: variant_sha256(variant(name)) for name in self.sweep.variants}
         table = table.assign(
             schema_version=SCHEMA_VERSION,
             sweep=self.name,
             framework=names.map(lambda name: variant(name).framework),
             block=self.number,
-            kernel_sha256=names.map(fingerprints),
-            code_commit=commit(),
+            kernel_sha256=names.map(self.fingerprints),
+            code_commit=self.commit,
             env_sha256=environment_sha256(facts),
         )
-        return RAW.validate(table[list(RAW.columns)])
+        return validated(RAW, table[list(RAW.columns)])
 
 
 def read_crashes(path: Path) -> list[Crash]:
@@ -220,7 +229,7 @@ def read_crashes(path: Path) -> list[Crash]:
     if not path.exists():
         return []
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    return [Crash(r["variant"], Point(*r["point"]), r["reason"]) for r in records]
+    return [Crash(**{**r, "point": Point(*r["point"])}) for r in records]
 
 
 def record_crash(path: Path, crash: Crash) -> None:
@@ -249,21 +258,37 @@ def main(
     out.parent.mkdir(parents=True, exist_ok=True)
     crashes = out.parent / f"block-{block}.crashes.jsonl"
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
+    facts = json.loads(hardware.read_text())
+    if environment_sha256(facts) != environment_sha256(collect(facts["source"], mode, seed)):
+        print(
+            f"{hardware} describes another GPU, driver, environment or seed than this one's: "
+            "remove it and the blocks measured with it, or go back to that environment",
+            file=sys.stderr,
+        )
+        raise typer.Exit(2)
     run = Block(sweep_name, mode, block, seed, device)
     try:
-        table = run.run(read_crashes(crashes), json.loads(hardware.read_text()))
+        table = run.run(read_crashes(crashes), facts)
     except GpuLost as lost:
-        assert run.at is not None
-        record_crash(crashes, Crash(*run.at, str(lost)))
-        name, point = run.at
+        where = f"at {run.current[0]} {run.current[1]}" if run.current else "between two variants"
+        if run.current:
+            name, point = run.current
+            record_crash(crashes, Crash(name, point, str(lost), run.fingerprints[name]))
         print(
-            f"the GPU stopped answering in {sweep_name}, block {block}, at {name} {point}: {lost}. "
+            f"the GPU stopped answering in {sweep_name}, block {block}, {where}: {lost}. "
             "Finished blocks are kept; run the same command again to go on: it skips this point "
             "and says why.",
             file=sys.stderr,
         )
         raise typer.Exit(1) from lost
     write_raw(table, out)
+    others = table["other_processes"].max()
+    if others > 0:
+        print(
+            f"{others:.0f} other processes were on the GPU during {sweep_name}, block {block}: "
+            "its samples are flagged",
+            file=sys.stderr,
+        )
     logging.info("%s: %d rows, %s", out, len(table), table["status"].value_counts().to_dict())
 
 

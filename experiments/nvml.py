@@ -32,9 +32,10 @@ class Reading:
 class Sampler:
     """Reads one GPU every 20 ms on a thread of its own; ``latest`` is the newest reading."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, uuid: str) -> None:
         pynvml.nvmlInit()
-        self._handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        # By its name: CUDA_VISIBLE_DEVICES renumbers CUDA's devices and not NVML's.
+        self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         self._held = threading.Lock()
         self._stop = threading.Event()
         self.latest = self._read()

@@ -6,10 +6,12 @@ TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).
 """
 
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pandera.errors
 import pandera.pandas as pa
 
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -110,9 +112,33 @@ def gbps(n_bytes: float, time_us: float) -> float:
     return n_bytes / time_us * 1e-3
 
 
+class BadTable(ValueError):
+    """A file or a frame is not the table that it should be; the message says why."""
+
+
+def validated(schema: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` in the types of ``schema``; raises BadTable with the first violation."""
+    if odd := sorted(set(table.columns) ^ set(schema.columns)):
+        raise BadTable(f"missing or unknown columns: {', '.join(map(str, odd))}")
+    if list(table.columns) != list(schema.columns):
+        raise BadTable("its columns are in another order")
+    if table.empty:
+        raise BadTable("it holds no rows")
+    try:
+        return schema.validate(table, lazy=True)
+    except pandera.errors.SchemaErrors as errors:
+        case = errors.failure_cases.iloc[0]
+        found = f"column '{case['column']}' fails {case['check']}, with {case['failure_case']}"
+        raise BadTable(found) from errors
+
+
 def read_raw(path: Path) -> pd.DataFrame:
-    """A RAW table; raises SchemaError, OSError, EOFError or ValueError where it is none."""
-    return RAW.validate(pd.read_csv(path).fillna({"reason": ""}))
+    """The RAW table in ``path``; raises BadTable where it is none."""
+    try:
+        table = pd.read_csv(path, dtype={"reason": "str"}).fillna({"reason": ""})
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas raises ValueErrors
+        raise BadTable(str(error).strip().splitlines()[0]) from error
+    return validated(RAW, table)
 
 
 def write_raw(table: pd.DataFrame, path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import pandera.errors
 import typer
 
 from experiments.nvml import SLOWING
@@ -22,9 +21,11 @@ from experiments.tables import (
     ELEMENT_BYTES,
     POINT,
     TIDY,
+    BadTable,
     gbps,
     read_raw,
     useful_bytes,
+    validated,
 )
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
@@ -45,7 +46,9 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     timed["throttled"] = (timed["throttle_mask"].fillna(0).astype(int) & SLOWING) != 0
     timed["contended"] = timed["other_processes"].fillna(0) > 0
     timed = pd.concat([timed, _best_ceiling(timed)], ignore_index=True)
-    stopped = raw[raw["status"] != "ok"].sort_values("status", ascending=False)  # wrong first
+    stopped = raw[raw["status"] != "ok"].sort_values(
+        "status", ascending=False, kind="stable"
+    )  # wrong first
     stopped = stopped.drop_duplicates(["variant", *POINT])
     # What one block skipped and others timed counts as timed, in fewer blocks.
     done = timed[["variant", *POINT]].drop_duplicates().merge(stopped, how="right", indicator=True)
@@ -54,7 +57,7 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     table = table.sort_values(["variant", "timer", *POINT])
     table.insert(0, "sweep", raw["sweep"].iloc[0])
     table["stale"] = _stale(raw).reindex(table["variant"]).fillna(False).to_numpy()
-    return TIDY.validate(table[list(TIDY.columns)].reset_index(drop=True))
+    return validated(TIDY, table[list(TIDY.columns)].reset_index(drop=True))
 
 
 def _best_ceiling(timed: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +94,7 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
         ("fraction", ("fraction_of_copy", "fraction_low", "fraction_high")),
         ("speedup", ("speedup_vs_torch", "speedup_low", "speedup_high")),
     ):
-        values = grouped[column].apply(lambda v: interval(v.to_numpy()))
+        values = grouped[column].apply(lambda v: interval(v.dropna().to_numpy()))
         for i, name in enumerate(names):
             columns[name] = values.str[i] / (1e3 if name.endswith("_us") else 1)
     table = pd.DataFrame(columns).reset_index()
@@ -109,9 +112,9 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
 def interval(values: np.ndarray) -> tuple[float, float, float]:
     """Median of one value a block, and the 95% percentile bootstrap interval of that median.
 
-    NaN thrice where a block lacks its reference; a single block has no interval but itself.
+    NaN thrice where no block has a value; a single block has no interval but itself.
     """
-    if np.isnan(values).any():
+    if not len(values):
         return float("nan"), float("nan"), float("nan")
     # The same resamples for every row: equal data give equal intervals, on every machine.
     picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
@@ -153,18 +156,14 @@ def main(
     """Write the tidy table of a raw file."""
     try:
         table = tidy(read_raw(raw))
-    except (
-        pandera.errors.SchemaError,
-        pandera.errors.SchemaErrors,
-        OSError,
-        EOFError,
-        ValueError,
-    ) as error:
-        first = str(error).splitlines()[0]
-        print(f"{raw} is not a raw table of this project: {first}. Measure or ingest it again.")
+    except BadTable as error:
+        print(f"{raw} is not a raw table of this project: {error}. Measure or ingest it again.")
         raise typer.Exit(2) from error
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)
+    for share in ("throttled_share", "contended_share"):
+        if flagged := int((table[share] > 0).sum()):
+            print(f"{flagged} of {len(table)} rows hold samples that count in {share}")
     stale = sorted(table.loc[table["stale"], "variant"].unique())
     if stale:
         print(f"stale, measured with earlier code: {', '.join(stale)}")

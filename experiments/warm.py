@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.sweeps import Point, sweep
+from experiments.sweeps import SWEEPS, Point
 from kernels.build import cores
 from kernels.registry import variant
 
@@ -24,7 +24,7 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
     """
     import torch
 
-    from kernels.launch import Unavailable, bind
+    from kernels.launch import bind
 
     points, names = task
     for point in points:
@@ -37,7 +37,7 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
                 )
                 bind(name)(x, torch.empty_like(x))
                 torch.cuda.synchronize()
-            except (Unavailable, RuntimeError):
+            except Exception:
                 continue
             finally:
                 torch.cuda.empty_cache()
@@ -56,9 +56,11 @@ def no_choices_kept() -> Iterator[None]:
         return set(Path(cache_dir()).rglob("*.best_config"))
 
     before = choices()
-    yield
-    for path in choices() - before:
-        path.unlink()
+    try:
+        yield
+    finally:
+        for path in choices() - before:
+            path.unlink()
 
 
 def main(
@@ -67,7 +69,9 @@ def main(
 ) -> None:
     """Compile in as many processes as there are cores."""
     workers = cores()
-    chosen = sweep(sweep_name)
+    if sweep_name not in SWEEPS:
+        raise typer.BadParameter(f"unknown sweep '{sweep_name}'; known: {', '.join(SWEEPS)}")
+    chosen = SWEEPS[sweep_name]
     compiling = tuple(n for n in chosen.variants if n == "torch_compile" or "triton" in n)
     # The largest points first and dealt out in turn: no process holds all of them.
     points = sorted(chosen.points(mode), key=lambda p: -p.rows * p.cols)

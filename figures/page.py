@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import matplotlib
 import matplotlib.style
 import pandas as pd
-import pandera.errors
 import typer
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-from experiments.tables import TIDY
+from experiments.tables import TIDY, BadTable, validated
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
 
@@ -73,16 +72,12 @@ def read_tidy(path: Path, sweep: str) -> pd.DataFrame:
     """The rows of a TIDY table of ``sweep`` that figures draw.  Raises BadInput."""
     advice = f"make it with: python -m experiments.tidy --raw raw/{sweep}.csv.gz --out {path}"
     table = read_csv(path, advice)
-    not_tidy = f"{path} is not a tidy table (experiments/tables.py)"
-    if list(table.columns) != list(TIDY.columns):
-        odd = sorted(set(table.columns) ^ set(TIDY.columns)) or ["all, in another order"]
-        raise BadInput(f"{not_tidy}: missing or unknown columns: {', '.join(odd)}; {advice}")
     try:
-        table = TIDY.validate(table, lazy=True)
-    except pandera.errors.SchemaErrors as errors:
-        odd = errors.failure_cases.iloc[0]
-        found = f"column '{odd['column']}' fails {odd['check']}, with {odd['failure_case']}"
-        raise BadInput(f"{not_tidy}: {found}; {advice}") from errors
+        table = validated(TIDY, table)
+    except BadTable as error:
+        raise BadInput(
+            f"{path} is not a tidy table (experiments/tables.py): {error}; {advice}"
+        ) from error
     table = table[table["variant"].map(drawn)]
     if table.empty:
         raise BadInput(f"{path} holds no row of a variant to draw; expected {sweep}; {advice}")

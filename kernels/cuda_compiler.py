@@ -20,13 +20,15 @@ from kernels.compiled import (
 from kernels.fingerprint import cuda_sources
 from kernels.registry import Variant
 
+STANDARD = "c++17"
+PTXAS_OPTIONS = ["-v"]
 C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 
 def compile_cuda(v: Variant, job: Job) -> Compiled:
     """The kernel ``softmax<T>`` of ``v``'s file; raises CompileError with NVRTC's message."""
     sources = [p.read_text() for p in cuda_sources(v.path)]
-    key = content_key(job, v.launch, _nvrtc_version(), *sources)
+    key = content_key(job, v.launch, _nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
     return cached(key, lambda: _compile(v, job))
 
 
@@ -52,9 +54,9 @@ def _compile(v: Variant, job: Job) -> Compiled:
     options = ProgramOptions(
         name=v.path.name,
         arch=job.arch,
-        std="c++17",
+        std=STANDARD,
         include_path=[str(v.path.parent), _cuda_headers()],
-        ptxas_options=["-v"],
+        ptxas_options=PTXAS_OPTIONS,
     )
     name, log = f"softmax<{C_TYPES[job.dtype]}>", io.StringIO()
     try:

@@ -20,6 +20,8 @@ from kernels.compiled import (
 from kernels.registry import Variant, variant
 from kernels.specialise import Specialisation
 
+# Pointers and strides as torch allocates them for rows of a multiple of 16 columns.
+ALIGNED = [["tt.divisibility", 16]]
 TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -33,7 +35,8 @@ def specialisations(name: str) -> tuple[Specialisation, ...]:
 def compile_triton(v: Variant, job: Job) -> Compiled:
     """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
     label = specialisations(v.name)[job.number].label
-    key = content_key(job.dtype, job.arch, label, version("triton"), v.path.read_text())
+    text = v.path.read_text()
+    key = content_key(v.name, job.dtype, job.arch, label, ALIGNED, version("triton"), text)
     return cached(key, lambda: _compile(v, job))
 
 
@@ -51,8 +54,7 @@ def _compile(v: Variant, job: Job) -> Compiled:
             signature[argument] = "constexpr"
             constants[(position,)] = spec.constants[argument]
             continue
-        # Aligned pointers and strides: what torch allocates for rows of a multiple of 16 columns.
-        attributes[(position,)] = [["tt.divisibility", 16]]
+        attributes[(position,)] = ALIGNED
         if argument.endswith("_ptr"):
             signature[argument] = f"*{TRITON_TYPES[job.dtype]}"
         else:

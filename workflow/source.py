@@ -13,6 +13,7 @@ from experiments.hardware import gpu_name, slug
 ROOT = Path(__file__).parent.parent
 ARCHIVES = ROOT / "experiments" / "archive"
 SCHEMA = Path(__file__).parent / "schemas" / "config.schema.yaml"
+CUDA = 13000
 DEFAULT_ARCHIVE = "nvidia-h200"
 
 
@@ -44,9 +45,22 @@ def validate(config: Mapping[str, Any]) -> None:
         )
     for error in jsonschema.Draft202012Validator(schema).iter_errors(dict(config)):
         key = error.path[0] if error.path else "config"
-        expected = error.schema.get("enum") or error.schema.get("pattern") or error.schema["type"]
+        if error.validator == "required":
+            raise BadConfig(f"config: {error.message} (config/README.md)")
+        expected = error.schema["description"]
+        raise BadConfig(f"unknown {key} '{error.instance}'; expected {expected} (config/README.md)")
+
+
+def check_driver() -> None:
+    """Raise BadConfig where the driver is older than the CUDA that the kernels are built for."""
+    import pynvml
+
+    supported = pynvml.nvmlSystemGetCudaDriverVersion()
+    if supported < CUDA:
         raise BadConfig(
-            f"config {key}={error.instance!r} is not valid; expected {expected} (config/README.md)"
+            f"the GPU's driver supports CUDA {supported // 1000}.{supported % 1000 // 10}, the "
+            "kernels are built for CUDA 13.0: install driver 580 or newer, or use "
+            "--config source=archive"
         )
 
 
@@ -62,6 +76,7 @@ def resolve(config: Mapping[str, Any]) -> Source:
     if wanted == "local" and name is None:
         raise BadConfig("source=local needs an NVIDIA GPU and its driver; use source=archive")
     if name and wanted in ("auto", "local"):
+        check_driver()
         suffix = "" if config["mode"] == "full" else f"-{config['mode']}"
         return Source(f"local-{slug(name)}{suffix}", slug(name), local=True)
     gpu = wanted.removeprefix("archive-") if wanted.startswith("archive-") else DEFAULT_ARCHIVE

@@ -5,6 +5,16 @@ def mode_of(wildcards):
     return "smoke" if wildcards.source == "local-cpu" else config["mode"]
 
 
+def device_of(wildcards):
+    return "cpu" if wildcards.source == "local-cpu" else "cuda"
+
+
+def warmed_for(wildcards):
+    if wildcards.source == "local-cpu":
+        return []
+    return f"results/{wildcards.source}/warm/{wildcards.sweep}"
+
+
 def blocks_of(wildcards):
     count = MODES[mode_of(wildcards)]
     return [
@@ -20,3 +30,15 @@ def figures_of(sweep, source):
         if drawn == sweep
         for suffix in ("svg", "png", "pdf")
     ]
+
+
+# A kernel's code decides whether it is measured again, not the date of its file or a comment.
+FINGERPRINTS = {name: variant_sha256(v) for name, v in BY_NAME.items()}
+
+
+def fingerprints_of(wildcards):
+    return [FINGERPRINTS[name] for name in SWEEPS[wildcards.sweep].variants]
+
+
+# Minutes of every sweep together on an H200.
+MINUTES = {"quick": 3, "full": 12}

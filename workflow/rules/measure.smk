@@ -1,3 +1,9 @@
+# Smoke runs on the CPU; everything else on this machine's GPU, one job at a time.
+#
+# Kernels and what is built from them are ancient() inputs: their fingerprints, which comments and
+# dates do not change, are parameters instead and ask for a new measurement.
+
+
 rule hardware:
     """Write down the machine: GPU, driver, versions, commit."""
     output:
@@ -10,18 +16,19 @@ rule hardware:
         "../../environment.yml"
     params:
         mode=mode_of,
+        seed=config["seed"],
     shell:
         "python -m experiments.hardware --source {wildcards.source} --mode {params.mode}"
-        " --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+        " --seed {params.seed} --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
 rule correctness:
     """Check every variant on awkward inputs before anything is timed."""
     input:
-        KERNELS,
-        expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES),
+        ancient(expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES)),
         "experiments/correctness.py",
         "experiments/check.py",
+        ancient("results/{source}/hardware.json"),
     output:
         "results/{source}/correctness.csv",
     log:
@@ -34,18 +41,17 @@ rule correctness:
     resources:
         gpu=1,
     params:
-        device=lambda wildcards: "cpu" if wildcards.source == "local-cpu" else "cuda",
+        device=device_of,
+        kernels=FINGERPRINTS,
     shell:
         "python -m experiments.correctness --device {params.device} --out {output}"
-        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; cat {log}"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 40 {log}"
 
 
 rule warm:
     """Compile what a sweep will run, in parallel, before its first block."""
     input:
-        "results/{source}/correctness.csv",
-        "experiments/warm.py",
-        "experiments/sweeps/{sweep}.py",
+        ancient("results/{source}/correctness.csv"),
     output:
         touch("results/{source}/warm/{sweep}"),
     log:
@@ -69,16 +75,14 @@ rule warm:
 rule block:
     """Measure one block: a fresh process, all variants of a sweep interleaved."""
     input:
-        lambda wildcards: (
-            []
-            if wildcards.source == "local-cpu"
-            else [f"results/{wildcards.source}/warm/{wildcards.sweep}"]
-        ),
-        "results/{source}/correctness.csv",
-        "experiments/measure.py",
-        "experiments/timer.py",
+        lambda wildcards: ancient(warmed_for(wildcards)),
+        ancient("results/{source}/correctness.csv"),
+        [
+            f"experiments/{name}.py"
+            for name in ("measure", "timer", "examine", "check", "nvml")
+        ],
         "experiments/sweeps/{sweep}.py",
-        hardware="results/{source}/hardware.json",
+        hardware=ancient("results/{source}/hardware.json"),
     output:
         "results/{source}/blocks/{sweep}/block-{block}.csv.gz",
     log:
@@ -94,8 +98,9 @@ rule block:
         gpu=1,
     params:
         mode=mode_of,
-        device=lambda wildcards: "cpu" if wildcards.source == "local-cpu" else "cuda",
+        device=device_of,
         seed=config["seed"],
+        kernels=fingerprints_of,
     shell:
         "python -m experiments.measure --sweep {wildcards.sweep} --block {wildcards.block}"
         " --mode {params.mode} --device {params.device} --seed {params.seed}"

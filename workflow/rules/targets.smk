@@ -19,9 +19,26 @@ for _sweep in SWEEPS:
         localrule: True
 
 
+# Snakemake would say 'no rule to produce vocab_scalling', and not what there is.
+check_targets(sys.argv, [r.name for r in workflow.rules])
+
+
 onstart:
+    try:
+        # Kept in a name of the module: closing the file would end the lock.
+        globals()["LOCK"] = acquire(ROOT / ".snakemake" / "run.lock")
+    except Busy as error:
+        raise WorkflowError(str(error))
     print(f"source: {SOURCE.name}")
+    if SOURCE.local:
+        print(
+            f"a {config['mode']} run measures for about {MINUTES[config['mode']]} minutes (H200)"
+        )
 
 
 onsuccess:
-    print(f"figures of {SOURCE.name}: results/{SOURCE.name}/figures")
+    folder = Path("results") / SOURCE.name / "figures"
+    if folder.exists():
+        print(f"figures of {SOURCE.name}: {folder}")
+    if (smoke := Path("results/local-cpu/figures")).exists():
+        print(f"figures of the smoke run, no measurements: {smoke}")
