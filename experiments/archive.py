@@ -113,11 +113,10 @@ def pack(results: Path, folder: Path) -> None:
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
     names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-    names += ["hardware.json", "correctness.csv"]
+    names += ["hardware.json", "correctness.csv", "gpu_tests.xml"]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
-    names += ["gpu_tests.xml"] if (results / "gpu_tests.xml").exists() else []
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
     size = sum((results / name).stat().st_size for name in names)

@@ -17,6 +17,28 @@ rule ingest:
         " {wildcards.file} {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
+rule gpu_tests:
+    """Run the tests that need a GPU; their report is archived with the measurements."""
+    input:
+        ancient("results/{source}/correctness.csv"),
+    output:
+        "results/{source}/gpu_tests.xml",
+    log:
+        "results/logs/{source}/gpu_tests.log",
+    wildcard_constraints:
+        source="local-[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    shell:
+        "python -c 'import pytest' 2> {log} ||"
+        " {{ echo 'the GPU tests need pytest: make test installs it'; exit 2; }};"
+        " python -m pytest -m gpu tests/gpu --junitxml {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
 rule archive:
     """Pack this machine's finished full run into experiments/archive/<gpu>."""
     input:
@@ -24,6 +46,7 @@ rule archive:
             "results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS
         ),
         f"results/{SOURCE.name}/correctness.csv",
+        f"results/{SOURCE.name}/gpu_tests.xml",
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",
