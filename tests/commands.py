@@ -1,4 +1,4 @@
-"""Commands of the artifact, run as a user runs them: in a process and an environment of their own."""
+"""Commands of the artifact, run as a user runs them: in processes of their own."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def environment(cache: Path | None = None) -> dict[str, str]:
-    """This environment without the interpreter, which cannot compile; ``cache`` for compiled code."""
+    """This environment without Triton's interpreter, which cannot compile; code in ``cache``."""
     kept = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     return kept if cache is None else {**kept, "SOFTMAX_CACHE": str(cache)}
 

@@ -135,5 +135,5 @@ def test_ptxas_report_gives_each_number_its_column():
 
 
 def test_a_report_without_registers_is_an_error_that_quotes_it():
-    with pytest.raises(CompileError, match="did not report .* it said: nothing of use"):
+    with pytest.raises(CompileError, match=r"did not report .* it said: nothing of use"):
         ptxas_facts("nothing of use")

@@ -43,9 +43,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def of(root: Path, file: str, code: str, **facts: Launch) -> str:
+def of(root: Path, file: str, code: str, launch: Launch | None = None) -> str:
     (root / file).write_text(code)
-    return variant_sha256(Variant("a", file, "-", 1, 1, "nothing", **facts))
+    return variant_sha256(Variant("a", file, "-", 1, 1, "nothing", launch=launch))
 
 
 def cuda(root: Path, code: str = CUDA) -> str:

@@ -1,0 +1,1 @@
+"""Softmaxes with the classic mistakes: the checker must reject every one."""

@@ -1,0 +1,227 @@
+"""An archive gives back what was packed, or names the file that does not."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from experiments import archive
+from experiments.archive import BadArchive, ingest, pack, sums, verify
+from experiments.hardware import environment_sha256
+from experiments.sweeps import MODES, SWEEPS
+from experiments.tables import write_raw
+from tests.commands import module
+from tests.experiments.raw import Row, blocks, raw
+
+FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
+RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
+OTHERS = ["hardware.json", "correctness.csv", "gpu_tests.xml"]
+
+
+def samples(**changes: object) -> list[Row]:
+    facts = {"env_sha256": environment_sha256(FACTS), **changes}
+    times = [100.0 + i for i in range(MODES["full"])]
+    return [*blocks("copy_torch", *times, **facts), *blocks("torch_eager", *times, **facts)]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A finished full run."""
+    folder = tmp_path / "results" / "local-test-gpu"
+    (folder / "raw").mkdir(parents=True)
+    (folder / "benchmarks").mkdir()
+    (folder / "hardware.json").write_text(json.dumps(FACTS))
+    (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
+    (folder / "gpu_tests.xml").write_text("<testsuites/>")
+    (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
+    for name in RAW_FILES:
+        sweep = name.removeprefix("raw/").removesuffix(".csv.gz")
+        write_raw(raw(*samples(sweep=sweep)), folder / name)
+    return folder
+
+
+@pytest.fixture
+def packed(results: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "archive" / "test-gpu"
+    pack(results, folder)
+    return folder
+
+
+def refusal(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What ``pack`` says; it leaves nothing behind."""
+    capsys.readouterr()
+    with pytest.raises(typer.Exit) as stopped:
+        pack(results, tmp_path / "archive" / "test-gpu")
+    assert stopped.value.exit_code == 2
+    left = tmp_path / "archive"
+    assert not left.exists() or not list(left.iterdir())
+    return capsys.readouterr().out
+
+
+def test_what_is_packed_comes_back(results: Path, packed: Path, tmp_path: Path):
+    names = [*RAW_FILES, *OTHERS, "benchmarks/small_batch-0.tsv"]
+    assert sorted(sums(packed)) == sorted(names)
+    for name in names:
+        assert verify(packed, name).read_bytes() == (results / name).read_bytes()
+    for name in (*RAW_FILES, "correctness.csv", "gpu_tests.xml"):
+        ingest(packed, name, tmp_path / "out" / name)
+        assert (tmp_path / "out" / name).read_bytes() == (results / name).read_bytes()
+
+
+def test_ingested_facts_say_that_they_come_from_an_archive(packed: Path, tmp_path: Path):
+    ingest(packed, "hardware.json", tmp_path / "hardware.json")
+    facts = json.loads((tmp_path / "hardware.json").read_text())
+    assert facts == {**FACTS, "source": "archive-test-gpu"}
+    assert environment_sha256(facts) == environment_sha256(FACTS)
+
+
+def test_the_listing_is_what_sha256sum_reads(packed: Path):
+    for line in (packed / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((packed / name).read_bytes()).hexdigest() == digest
+
+
+def test_packing_again_replaces_what_was_there(results: Path, packed: Path):
+    (packed / "left-over").write_text("from an earlier run")
+    (results / "correctness.csv").write_text("variant,status\n")
+    pack(results, packed)
+    assert not (packed / "left-over").exists()
+    assert verify(packed, "correctness.csv").read_text() == "variant,status\n"
+    assert [path.name for path in packed.parent.iterdir()] == ["test-gpu"]
+
+
+def flip_a_byte(path: Path) -> str:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x01
+    path.write_bytes(content)
+    return "differs from what was recorded"
+
+
+def cut_off(path: Path) -> str:
+    path.write_bytes(path.read_bytes()[:-10])
+    return "its compressed data are cut off or damaged"
+
+
+def remove(path: Path) -> str:
+    path.unlink()
+    return "is missing, though SHA256SUMS lists it"
+
+
+def unlist(path: Path) -> str:
+    listing = path.parents[1] / "SHA256SUMS"
+    lines = listing.read_text().splitlines(keepends=True)
+    listing.write_text("".join(line for line in lines if path.name not in line))
+    return "is not listed in"
+
+
+@pytest.mark.parametrize("damage", [flip_a_byte, cut_off, remove, unlist])
+def test_a_damaged_file_is_named(damage, packed: Path, tmp_path: Path):
+    name = RAW_FILES[0]
+    expected = damage(packed / name)
+    with pytest.raises(BadArchive, match=expected) as raised:
+        verify(packed, name)
+    assert str(packed / name) in str(raised.value)
+    for other in RAW_FILES[1:]:
+        verify(packed, other)
+
+
+@pytest.mark.parametrize("damage", [flip_a_byte, cut_off, remove])
+def test_the_commands_name_it_in_one_line(damage, packed: Path, tmp_path: Path):
+    damage(packed / RAW_FILES[0])
+    for arguments in (["verify", packed], ["ingest", packed, RAW_FILES[0], tmp_path / "out"]):
+        done = module("experiments.archive", *arguments)
+        assert done.returncode == 2
+        assert len(done.stdout.splitlines()) == 1
+        assert str(packed / RAW_FILES[0]) in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_whole_archive_is_counted(packed: Path):
+    done = module("experiments.archive", "verify", packed)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{packed}: {len(sums(packed))} files as recorded\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["one word\n", "abc  short.csv\n", f"{'a' * 64} one-space.csv\n"],
+    ids=["words", "digest", "space"],
+)
+def test_a_malformed_listing_is_named(text: str, packed: Path):
+    (packed / "SHA256SUMS").write_text(text)
+    with pytest.raises(BadArchive, match="SHA256SUMS is malformed: expected lines of"):
+        verify(packed, RAW_FILES[0])
+
+
+def test_a_missing_listing_is_named(packed: Path):
+    (packed / "SHA256SUMS").unlink()
+    with pytest.raises(BadArchive, match="has no SHA256SUMS"):
+        verify(packed, RAW_FILES[0])
+
+
+@pytest.mark.parametrize("mode", ["quick", "smoke"])
+def test_only_full_runs_are_packed(
+    mode: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (results / "hardware.json").write_text(json.dumps({**FACTS, "mode": mode}))
+    assert f"is a {mode} run; an archive holds full runs" in refusal(results, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("commit", ["a" * 40 + "-dirty", "unknown"])
+def test_a_run_of_uncommitted_code_is_not_packed(
+    commit: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    write_raw(raw(*samples(code_commit=commit)), results / RAW_FILES[1])
+    said = refusal(results, tmp_path, capsys)
+    assert commit in said
+    assert RAW_FILES[1] in said
+
+
+def test_blocks_of_two_commits_are_not_packed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = samples()
+    rows[-1]["code_commit"] = "d" * 40
+    write_raw(raw(*rows), results / RAW_FILES[0])
+    assert "expected one clean commit" in refusal(results, tmp_path, capsys)
+
+
+def test_an_unfinished_sweep_is_not_packed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    write_raw(raw(*(r for r in samples() if r["block"] < 3)), results / RAW_FILES[0])
+    assert f"{RAW_FILES[0]} holds 3 blocks" in refusal(results, tmp_path, capsys)
+
+
+def test_another_environment_is_not_packed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (results / "hardware.json").write_text(json.dumps({**FACTS, "gpu": "Other GPU"}))
+    assert "another environment" in refusal(results, tmp_path, capsys)
+
+
+def test_stale_measurements_are_not_packed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    write_raw(raw(*samples(kernel_sha256="c" * 64)), results / RAW_FILES[0])
+    assert "the code of copy_torch, torch_eager has changed" in refusal(results, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", [RAW_FILES[2], "correctness.csv", "gpu_tests.xml"])
+def test_what_is_not_finished_is_named(
+    name: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (results / name).unlink()
+    assert f"lacks {name}: finish the run first" in refusal(results, tmp_path, capsys)
+
+
+def test_a_large_archive_is_refused(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+):
+    monkeypatch.setattr(archive, "MOST_BYTES", 1000)
+    said = refusal(results, tmp_path, capsys)
+    assert "bytes to archive; at most 1,000 are allowed" in said

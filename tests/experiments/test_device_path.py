@@ -1,0 +1,169 @@
+"""What a block does with a GPU's timers, on stand-ins for them."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import typer
+
+from experiments import measure, timer
+from experiments.examine import GpuLost, Outcome
+from experiments.measure import Block, read_crashes
+from experiments.nvml import Reading
+from experiments.sweeps import Point
+from experiments.sweeps.sweep import AGAIN, Sweep
+from kernels.fingerprint import variant_sha256
+from kernels.registry import variant
+
+POINT = Point("float32", 2, 4)
+READING = Reading(1980.0, 2619.0, 350.0, 41.0, 4.0, 1.0)
+ESTIMATE_NS = {"copy_torch": 1e3, "torch_eager": 1e3, "torch_naive": 1e9}
+
+
+class FakeSampler(nullcontext[None]):
+    latest = READING
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__()
+        self.held = nullcontext
+
+
+class FakeTimer:
+    """Times are a count of samples; ``fail`` is raised by the sample of that number."""
+
+    fail: ClassVar[dict[int, Exception]] = {}
+    samples = 0
+
+    def __init__(
+        self, fn: Any, pairs: Sequence[Any], flush: Any, estimate_ns: float, graph: bool
+    ) -> None:
+        self.name = "graph" if graph else "events"
+        self.slow = estimate_ns > timer.REPLAY_NS
+
+    def sample(self) -> float:
+        FakeTimer.samples += 1
+        if error := FakeTimer.fail.get(FakeTimer.samples):
+            raise error
+        return float(FakeTimer.samples)
+
+
+def pairs(point: Point, device: str, seed: int) -> timer.Buffers:
+    x = torch.zeros(point.rows, point.cols)
+    return timer.Buffers([(x, torch.empty_like(x))], cold=False)
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(
+        rows=(2,), cols=(4,), dtypes=("float32",), variants=tuple(ESTIMATE_NS),
+        timers=("graph", "call"),
+    )  # fmt: skip
+    monkeypatch.setattr(measure, "sweep", lambda name: sweep)
+    monkeypatch.setattr(
+        measure, "examine", lambda name, *_: Outcome("ok", "", 1e-7, ESTIMATE_NS[name])
+    )
+    monkeypatch.setattr(measure, "Sampler", FakeSampler)
+    monkeypatch.setattr(measure, "raise_if_lost", lambda error, device: None)
+    monkeypatch.setattr(measure, "environment_sha256", lambda facts: "b" * 64)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: SimpleNamespace(uuid="0"))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 2**31))
+    monkeypatch.setattr(timer, "buffers", pairs)
+    monkeypatch.setattr(timer, "Flush", lambda device: None)
+    monkeypatch.setattr(timer, "DeviceTimer", FakeTimer)
+    monkeypatch.setattr(timer, "call_ns", lambda fn, pair: 7.0)
+    monkeypatch.setattr(FakeTimer, "samples", 0)
+    monkeypatch.setattr(FakeTimer, "fail", {})
+
+
+def run():
+    return Block("small_batch", "full", 0, 1, "cuda").run((), {})
+
+
+def test_each_sample_is_a_row_with_its_reading():
+    table = run()
+    device = table[table["timer"] == "graph"]
+    assert sorted(device["time_ns"]) == list(range(1, FakeTimer.samples + 1))
+    assert set(device["l2"]) == {"cold"}
+    assert (table["sm_clock_mhz"] == 1980).all()
+    assert (table["throttle_mask"] == 4).all()
+    assert (table["other_processes"] == 1).all()
+
+
+def test_slow_variants_get_fewer_samples():
+    counts = run().groupby(["timer", "variant"]).size()
+    for entry in ("copy_torch", "torch_eager", "torch_eager" + AGAIN):
+        assert counts["graph", entry] == measure.SAMPLES["full"]
+        assert counts["call", entry] == measure.CALLS["full"]
+    assert counts["graph", "torch_naive"] == measure.SLOW_SAMPLES
+    assert counts["call", "torch_naive"] == measure.SLOW_SAMPLES
+
+
+def test_calls_on_few_buffers_are_warm():
+    assert set(run().query("timer == 'call'")["l2"]) == {"warm"}
+
+
+def test_out_of_memory_before_the_first_sample_skips_the_point(monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object) -> timer.Buffers:
+        raise torch.OutOfMemoryError("tried to allocate")
+
+    monkeypatch.setattr(timer, "buffers", full)
+    table = run()
+    assert set(table["variant"]) == {*ESTIMATE_NS, "torch_eager" + AGAIN}
+    assert set(table["status"]) == {"skipped"}
+    assert table["reason"].str.startswith("out of device memory").all()
+    assert table["time_ns"].isna().all()
+
+
+def test_out_of_memory_at_a_sample_keeps_the_block():
+    FakeTimer.fail = {3: torch.OutOfMemoryError("tried to allocate")}
+    table = run()
+    assert (table["status"] == "ok").sum() == 2
+    stopped = table[table["status"] == "skipped"]
+    assert set(stopped["variant"]) == {*ESTIMATE_NS, "torch_eager" + AGAIN}
+    assert stopped["reason"].str.startswith("out of device memory").all()
+
+
+def lost(error: Exception, device: str) -> None:
+    raise GpuLost(str(error)) from error
+
+
+def test_a_lost_gpu_is_recorded_for_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(measure, "raise_if_lost", lost)
+    FakeTimer.fail = {5: RuntimeError("an illegal memory access")}
+    hardware, out = tmp_path / "hardware.json", tmp_path / "block-0.csv.gz"
+    hardware.write_text('{"source": "local-test-gpu"}')
+    with pytest.raises(typer.Exit):
+        measure.main("small_batch", 0, "full", hardware, out)
+    (crash,) = read_crashes(tmp_path / "block-0.crashes.jsonl")
+    assert (crash.point, crash.reason) == (POINT, "an illegal memory access")
+    assert crash.variant in ESTIMATE_NS
+    assert crash.kernel_sha256 == variant_sha256(variant(crash.variant))
+    assert not out.exists()
+    shown = capsys.readouterr().err
+    assert "the GPU stopped answering in small_batch, block 0" in shown
+    assert crash.variant in shown
+
+
+def test_a_gpu_lost_with_the_baselines_repetition_is_recorded_as_the_baselines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measure, "raise_if_lost", lost)
+    monkeypatch.setattr(Block, "_shuffled", lambda self, entries: sorted(entries, reverse=True))
+    FakeTimer.fail = {2: RuntimeError("gone")}  # torch_naive is first, the repetition second
+    hardware = tmp_path / "hardware.json"
+    hardware.write_text('{"source": "local-test-gpu"}')
+    with pytest.raises(typer.Exit):
+        measure.main("small_batch", 0, "full", hardware, tmp_path / "block-0.csv.gz")
+    assert [c.variant for c in read_crashes(tmp_path / "block-0.crashes.jsonl")] == ["torch_eager"]
+
+
+def test_nothing_else_is_taken_for_a_lost_gpu(monkeypatch: pytest.MonkeyPatch):
+    FakeTimer.fail = {5: RuntimeError("a mistake of ours")}
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        run()

@@ -1,0 +1,55 @@
+"""An archive of a GPU that does not exist: every point of every sweep, times from a formula."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from experiments.archive import pack
+from experiments.hardware import collect, environment_sha256
+from experiments.sweeps import MODES, SWEEPS
+from experiments.sweeps.sweep import AGAIN
+from experiments.tables import ELEMENT_BYTES, write_raw
+from kernels.registry import variant
+from tests.experiments.raw import Row, raw, row, stopped
+
+GPU = "test-gpu"
+SOURCE = f"archive-{GPU}"
+LAUNCH_NS = 2000.0
+BYTES_PER_NS = 4000.0
+COMMIT = "a" * 40
+
+
+def record(root: Path) -> Path:
+    """Pack a full run of the test GPU into ``root``'s archive folder."""
+    results = root / "recorded"
+    (results / "raw").mkdir(parents=True)
+    facts = {**collect(f"local-{GPU}", "full", 1), "gpu": "Test GPU", "code_commit": COMMIT}
+    (results / "hardware.json").write_text(json.dumps(facts))
+    (results / "correctness.csv").write_text("variant,status\n")
+    (results / "gpu_tests.xml").write_text("<testsuites/>")
+    for name in SWEEPS:
+        if name != "smoke":
+            rows = samples(name, environment_sha256(facts))
+            write_raw(raw(*rows), results / "raw" / f"{name}.csv.gz")
+    folder = root / "experiments" / "archive" / GPU
+    pack(results, folder)
+    return folder
+
+
+def samples(name: str, environment: str) -> Iterator[Row]:
+    """One sample a block of every variant at every point of sweep ``name``."""
+    sweep = SWEEPS[name]
+    for point, entry, block in product(sweep.points("full"), sweep.entries(), range(MODES["full"])):
+        v = variant(entry.removesuffix(AGAIN))
+        facts = {
+            "sweep": name, "block": block, "env_sha256": environment, "code_commit": COMMIT,
+            **point._asdict(),
+        }  # fmt: skip
+        if refusal := v.refusal(point.dtype, point.cols):
+            yield stopped(entry, "skipped", refusal, **facts)
+            continue
+        moved = v.passes(point.cols) * point.rows * point.cols * ELEMENT_BYTES[point.dtype]
+        for timer in sweep.timers:
+            ns = LAUNCH_NS + moved / BYTES_PER_NS + block
+            yield row(entry, ns, timer=timer, **facts)

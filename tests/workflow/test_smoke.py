@@ -1,0 +1,111 @@
+"""The whole road on a CPU: compile, check, measure, tidy, draw; and again after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.sweeps import MODES, SWEEPS
+from experiments.sweeps.sweep import AGAIN
+from experiments.tables import read_raw
+from kernels.compiled import CACHE
+from kernels.registry import variant
+from tests.commands import environment
+from tests.workflow.checkout import snakemake
+from tests.workflow.recorded import SOURCE
+
+MADE = Path("results/local-cpu")
+CONFIG = ["--config", f"source={SOURCE}"]
+SMOKE = SWEEPS["smoke"]
+# 16-bit steps of torch_naive are wrong on some of the inputs, and told so.
+MAY_BE_WRONG = {("torch_naive", "float16")}
+PATIENCE_S = 300
+
+
+def assert_complete(raw: pd.DataFrame) -> None:
+    """Every variant at every point in every block: its two samples, or one reason."""
+    keys = ["variant", "dtype", "rows", "cols", "block"]
+    wanted = {
+        (entry, *point, block)
+        for entry, point, block in product(
+            SMOKE.entries(), SMOKE.points("smoke"), range(MODES["smoke"])
+        )
+    }
+    groups = raw.groupby(keys)
+    assert set(groups.groups) == wanted
+    for (entry, dtype, *_), rows in groups:
+        name = entry.removesuffix(AGAIN)
+        statuses = set(rows["status"])
+        if not variant(name).cpu:
+            assert statuses == {"skipped"}
+        elif (name, dtype) not in MAY_BE_WRONG:
+            assert statuses == {"ok"}
+        assert rows["sample"].tolist() == ([0, 1] if statuses == {"ok"} else [0])
+        assert (rows["time_ns"] > 0).all() == (statuses == {"ok"})
+        assert (rows["reason"] == "").all() == (statuses == {"ok"})
+
+
+def test_smoke_from_nothing_and_nothing_twice(copy: Path):
+    done = snakemake(copy, "smoke", *CONFIG)
+    assert done.returncode == 0, done.stdout
+    assert_complete(read_raw(copy / MADE / "raw" / "smoke.csv.gz"))
+    assert {p.suffix for p in (copy / MADE / "figures").glob("smoke.*")} == {".svg", ".png", ".pdf"}
+
+    checked = pd.read_csv(copy / MADE / "correctness.csv")
+    wrong = checked.loc[checked["status"] == "wrong", ["variant", "dtype"]].drop_duplicates()
+    assert set(wrong.itertuples(index=False, name=None)) == {
+        ("torch_naive", "float16"), ("torch_naive", "bfloat16"),
+    }  # fmt: skip
+
+    tidy = pd.read_csv(copy / MADE / "tidy" / "smoke.csv")
+    assert not tidy["stale"].any()
+    assert set(tidy["timer"]) == {"host", "none"}
+    eager = tidy[tidy["variant"] == "torch_eager"]
+    assert len(eager) == len(list(SMOKE.points("smoke")))
+    assert (eager["n_blocks"] == MODES["smoke"]).all()
+    assert (eager["speedup_vs_torch"] == 1).all()
+
+    again = snakemake(copy, "smoke", *CONFIG)
+    assert again.returncode == 0
+    assert "Nothing to be done" in again.stdout
+
+
+def test_a_killed_run_goes_on_where_it_stopped(copy: Path):
+    raw = copy / MADE / "raw" / "smoke.csv.gz"
+    first = start_and_kill(copy, str(raw.relative_to(copy)))
+    kept = first.stat().st_mtime_ns, first.read_bytes()
+    assert not raw.exists()
+
+    # A killed Snakemake leaves its lock behind; it says so, and how to go on.
+    assert snakemake(copy, "--unlock", *CONFIG).returncode == 0
+    done = snakemake(copy, str(raw.relative_to(copy)), "--rerun-incomplete", *CONFIG)
+    assert done.returncode == 0, done.stdout
+    assert (first.stat().st_mtime_ns, first.read_bytes()) == kept
+    assert len(list(first.parent.glob("block-*.csv.gz"))) == MODES["smoke"]
+    assert_complete(read_raw(raw))
+
+
+def start_and_kill(root: Path, target: str) -> Path:
+    """Kill a run, with all its processes, once it measures its second block; the first's file."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", target, *CONFIG]
+    with (root / "killed.log").open("w") as log:
+        run = subprocess.Popen(
+            command, cwd=root, env=environment(CACHE), stdout=log, stderr=log, process_group=0
+        )
+    try:
+        give_up = time.monotonic() + PATIENCE_S
+        while len(list((root / "results/logs/local-cpu").glob("smoke-*.log"))) < 2:
+            assert run.poll() is None, (root / "killed.log").read_text()
+            assert time.monotonic() < give_up, (root / "killed.log").read_text()
+            time.sleep(0.02)
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    (first,) = (root / MADE / "blocks" / "smoke").glob("block-*.csv.gz")
+    return first
