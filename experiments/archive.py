@@ -37,7 +37,7 @@ def sums(folder: Path) -> dict[str, str]:
     listing = folder / SUMS
     if not listing.exists():
         raise BadArchive(f"{folder} has no {SUMS}: check the archive out again")
-    lines = listing.read_text().splitlines()
+    lines = listing.read_text(errors="replace").splitlines()
     pairs = [line.split("  ", 1) for line in lines if line]
     if any(len(pair) != 2 or len(pair[0]) != 64 for pair in pairs):
         raise BadArchive(f"{listing} is malformed: expected lines of '<sha256>  <file>'")
@@ -83,6 +83,10 @@ def verify_command(folder: Path) -> None:
         names = sums(folder)
         for name in names:
             verify(folder, name)
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            name = str(path.relative_to(folder))
+            if name not in names and name != SUMS:
+                raise BadArchive(f"{path} is not listed in {folder / SUMS}")
     except BadArchive as error:
         print(error)
         raise typer.Exit(2) from error
@@ -109,6 +113,8 @@ def ingest(folder: Path, name: str, out: Path) -> None:
 @app.command()
 def pack(results: Path, folder: Path) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
+    if not (results / "hardware.json").exists():
+        _refuse(f"{results} holds no run: hardware.json is missing; measure first")
     facts = json.loads((results / "hardware.json").read_text())
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")

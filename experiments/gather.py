@@ -9,12 +9,18 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from experiments.tables import read_raw, write_raw
+from experiments.tables import BadTable, read_raw, write_raw
 
 
 def main(blocks: list[Path], out: Annotated[Path, typer.Option()]) -> None:
     """Validate and join finished blocks."""
-    tables = [read_raw(path) for path in blocks]
+    tables = []
+    for path in blocks:
+        try:
+            tables.append(read_raw(path))
+        except BadTable as error:
+            print(f"{path} is not a finished block: {error}. Remove it and run again.")
+            raise typer.Exit(2) from error
     out.parent.mkdir(parents=True, exist_ok=True)
     write_raw(pd.concat(tables, ignore_index=True), out)
 

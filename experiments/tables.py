@@ -62,6 +62,10 @@ RAW = pa.DataFrameSchema(
         "env_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
         "t_utc": pa.Column(str, **_text),
     },
+    checks=pa.Check(
+        lambda table: (table["status"] == "ok") == table["time_ns"].notna(),
+        name="a time where the status is ok, and only there",
+    ),
     strict=True,
     ordered=True,
 )

@@ -25,16 +25,25 @@ def bind(name: str) -> Softmax:
     It takes ``x`` and ``out``, both (rows, cols) of one dtype with unit column stride, writes the
     row softmax of ``x`` to ``out`` on the current stream and returns ``out``.
 
-    Raises KeyError for an unknown name and Unavailable where this machine lacks something.
+    Raises KeyError for an unknown name and Unavailable where this machine lacks something; the
+    callable raises ValueError for tensors that are not as above.
     """
     v = variant(name)
     if v.framework == "cuda":
-        return _Cuda(v)
+        return _checked(_Cuda(v))
     try:
         module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
     except ImportError as error:
         raise Unavailable(f"{name} needs the package '{error.name}'") from error
-    return module.softmax
+    return _checked(module.softmax)
+
+
+def _checked(softmax: Softmax) -> Softmax:
+    def call(x: Tensor, out: Tensor) -> Tensor:
+        check_arguments(x, out)
+        return softmax(x, out)
+
+    return call
 
 
 def check_arguments(x: Tensor, out: Tensor) -> None:
@@ -63,7 +72,6 @@ class _Cuda:
         import numpy as np
         from cuda.core import LaunchConfig, launch
 
-        check_arguments(x, out)
         rows, cols = x.shape
         assert self.variant.launch is not None
         threads, shared = self.variant.launch.block(cols)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import typer
 
 from experiments import gather
-from experiments.tables import BadTable, read_raw, write_raw
+from experiments.tables import read_raw, write_raw
 from tests.experiments.raw import raw, row
 
 
@@ -25,8 +26,12 @@ def test_no_row_is_lost_or_doubled(files: list[Path], tmp_path: Path):
     pd.testing.assert_frame_equal(table.iloc[[1]].reset_index(drop=True), read_raw(files[1]))
 
 
-def test_a_damaged_block_stops_it(files: list[Path], tmp_path: Path):
+def test_a_damaged_block_stops_it_and_is_named(
+    files: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     files[1].write_bytes(files[1].read_bytes()[:-10])
-    with pytest.raises(BadTable):
+    with pytest.raises(typer.Exit) as stopped:
         gather.main(files, tmp_path / "smoke.csv.gz")
+    assert stopped.value.exit_code == 2
+    assert f"{files[1]} is not a finished block: " in capsys.readouterr().out
     assert not (tmp_path / "smoke.csv.gz").exists()

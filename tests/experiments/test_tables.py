@@ -58,7 +58,6 @@ def test_columns_in_another_order_are_rejected():
         validated(RAW, table[list(table.columns[::-1])])
 
 
-@pytest.mark.xfail(strict=True, reason="the schema lets a sample that is ok have no time")
 def test_a_sample_without_its_time_is_rejected():
     with pytest.raises(BadTable):
         raw(row("torch_eager", float("nan")))

@@ -53,7 +53,6 @@ def test_a_damaged_file_stops_the_run_by_name(copy: Path):
     assert not (copy / "results" / SOURCE / "raw" / "small_batch.csv.gz").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="rule ingest does not know gpu_tests.xml")
 def test_an_archived_run_is_not_packed_again(copy: Path):
     done = snakemake(copy, "archive", *CONFIG)
     assert done.returncode != 0

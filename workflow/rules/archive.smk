@@ -9,7 +9,7 @@ rule ingest:
         "results/logs/archive-{gpu}/ingest/{file}.log",
     wildcard_constraints:
         gpu="[a-z0-9-]+",
-        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv",
+        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|gpu_tests\.xml",
     conda:
         "../../environment.yml"
     shell:
