@@ -38,7 +38,7 @@ rule gpu_tests:
         " python -m pytest -m gpu tests/gpu --junitxml {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 1 {log};"
         # The report names the machine that it was made on.
-        " sed -i -E 's/ hostname=\"[^\"]*\"//' {output}"
+        ' sed -i -E \'s/ hostname="[^"]*"//\' {output}'
 
 
 rule archive:
