@@ -3,8 +3,8 @@
 //   launch   grid = rows, block = 1
 //   holds    any cols, any row stride
 //   teaches  31 of 32 lanes idle, and no two loads in flight: the floor of the ladder
-//   source   S4, first kernel (there the maximum starts at -FLT_MAX and the sum is one float: an error
-//            of 0.5% at 1M columns; here at -inf, as torch has it, and compensated)
+//   source   S4, first kernel; there the maximum starts at -FLT_MAX and the sum is one float, off
+//            by 0.5% at 1M columns; here the maximum starts at -inf and the sum is compensated
 
 #include "element.cuh"
 
