@@ -49,7 +49,7 @@ def bench(names: list[str], point: Point, warmup: int, iters: int, seed: int) ->
             if i >= warmup:
                 samples[name].append(ns / 1e3)
     medians = {name: float(np.median(values)) for name, values in samples.items()}
-    copy_us = min(medians[name] for name in CEILINGS if name in medians)
+    copy_us = min((medians[name] for name in CEILINGS if name in medians), default=float("nan"))
     rows = []
     for name in names:
         outcome = outcomes[name]
@@ -81,7 +81,8 @@ def profile(name: str, point: Point, seed: int) -> None:
     from experiments.check import planted
     from kernels.launch import bind
 
-    x = planted(point.rows, point.cols, getattr(torch, point.dtype), "cuda", seed)
+    # Made on the CPU: a kernel that fills the input would be in the profile too.
+    x = planted(point.rows, point.cols, getattr(torch, point.dtype), "cpu", seed).cuda()
     out = torch.empty_like(x)
     torch.cuda.synchronize()
     bind(name)(x, out)
@@ -142,12 +143,16 @@ def main(
         return
     import torch
 
-    from experiments.examine import memory_reason
+    from experiments.examine import GpuLost, memory_reason
+    from kernels.launch import Unavailable
 
     try:
         result = bench(variants, point, warmup, iters, seed)
     except torch.OutOfMemoryError as error:
         print(memory_reason(point))
+        raise typer.Exit(2) from error
+    except (GpuLost, Unavailable) as error:
+        print(error)
         raise typer.Exit(2) from error
     print(json.dumps(result, indent=2)) if as_json else show(result, point)
 

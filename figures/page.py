@@ -123,6 +123,8 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
     source = str(hardware["source"]).split("-")[0]
     device = hardware["gpu"] or hardware.get("cpu") or "CPU"
     parts = [device, source, f"measured {hardware['measured_utc'][:10]}", hardware["mode"]]
+    versions = hardware.get("packages", {})
+    parts += [f"{p} {versions[p]}" for p in ("torch", "triton") if versions.get(p)]
     measured = table[table["status"] == "ok"]
     if len(measured):
         few, many = measured["n_blocks"].min(), measured["n_blocks"].max()

@@ -26,8 +26,15 @@ def jobs(arch: str) -> Iterator[Job]:
             if v.framework == "cuda":
                 yield Job(v.name, dtype, arch)
             elif v.framework == "triton":
-                for number in range(len(specialisations(v.name))):
+                for number in range(_count(v.name)):
                     yield Job(v.name, dtype, arch, number)
+
+
+def _count(name: str) -> int:
+    try:
+        return len(specialisations(name))
+    except CompileError:
+        return 1  # this one job fails in the same way, and is reported
 
 
 def compiled(job: Job) -> Compiled:
@@ -65,6 +72,8 @@ def build(arch: str, out: Path) -> list[Resources]:
     if arch not in ARCHITECTURES:
         raise ValueError(f"unknown architecture '{arch}'; known: {', '.join(ARCHITECTURES)}")
     out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("*.cubin"):
+        old.unlink()
     with ProcessPoolExecutor(cores()) as pool:
         results = list(pool.map(_attempt, jobs(arch), chunksize=4))
     for row, cubin in results:

@@ -55,7 +55,11 @@ def _cuda(path: Path) -> str:
 
 
 def _python(path: Path) -> str:
-    tree = ast.parse(path.read_text(), str(path))
+    text = path.read_text()
+    try:
+        tree = ast.parse(text, str(path))
+    except SyntaxError:  # the build names it; until it is mended every byte counts
+        return text
     # What the ahead-of-time build is asked to compile changes nothing that is timed.
     tree.body = [n for n in tree.body if getattr(n, "name", "") != "specialisations"]
     for node in ast.walk(tree):

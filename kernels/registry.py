@@ -124,6 +124,11 @@ def _index(variants: tuple[Variant, ...]) -> Mapping[str, Variant]:
     doubles = sorted({n for n in names if names.count(n) > 1})
     if doubles:
         raise ValueError(f"registered twice in kernels/registry.py: {', '.join(doubles)}")
+    for v in variants:
+        if not v.path.exists():
+            raise ValueError(f"{v.name} in kernels/registry.py names a missing file: {v.path}")
+        if v.framework == "cuda" and v.launch is None:
+            raise ValueError(f"{v.name} in kernels/registry.py needs launch=Launch(threads=...)")
     return {v.name: v for v in variants}
 
 

@@ -27,9 +27,16 @@ TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 @cache
 def specialisations(name: str) -> tuple[Specialisation, ...]:
-    """What the file of variant ``name`` asks to have compiled."""
-    module = importlib.import_module(f"kernels.triton.{variant(name).path.stem}")
-    return tuple(module.specialisations())
+    """What the file of variant ``name`` asks to have compiled; raises CompileError if it can't."""
+    v = variant(name)
+    try:
+        module = importlib.import_module(f"kernels.triton.{v.path.stem}")
+        return tuple(module.specialisations())
+    except Exception as error:  # a file being written may fail in any way
+        raise CompileError(
+            f"kernels/{v.file} must import and define specialisations(): "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def compile_triton(v: Variant, job: Job) -> Compiled:

@@ -1,5 +1,6 @@
 """Targets as the command line names them."""
 
+import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,3 +20,9 @@ def check_targets(command: Sequence[str], known: Iterable[str]) -> None:
     for target in arguments.targets or ():
         if "/" not in target and target not in names:
             raise WorkflowError(f"unknown target '{target}'; known: {', '.join(names)}")
+
+
+def failures(resources: Path) -> list[str]:
+    """The variants that a resources.csv reports as failed."""
+    with resources.open(newline="") as file:
+        return sorted({r["variant"] for r in csv.DictReader(file) if r["status"] == "failed"})

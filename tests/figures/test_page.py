@@ -79,6 +79,13 @@ def test_stamp_says_where_when_and_how(tidy, hardware: Path):
     assert "stale: measured with earlier code" in page.stamp(facts, table)
 
 
+def test_stamp_names_the_versions_that_were_measured(tidy, hardware: Path):
+    facts = json.loads(hardware.read_text()) | {"packages": {"torch": "2.11.0", "triton": None}}
+    note = page.stamp(facts, tidy("vocab_scaling"))
+    assert "torch 2.11.0" in note
+    assert "triton" not in note
+
+
 def test_stamp_counts_throttled_points_and_names_a_cpu(tidy, hardware: Path):
     table = tidy("vocab_scaling")
     table.loc[table.index[:3], "throttled_share"] = 0.5

@@ -99,6 +99,22 @@ def test_a_broken_variant_is_named_and_the_others_are_built(tmp_path: Path):
     } - {"cuda_block_tree", "triton_online"}
 
 
+def test_a_file_that_does_not_import_is_named_and_old_cubins_go(tmp_path: Path):
+    shutil.copytree(ROOT, tmp_path / "kernels")
+    (tmp_path / "kernels" / "triton" / "triton_online.py").write_text("def softmax(x, out:\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "gone-float32.cubin").write_bytes(b"of a variant that is no more")
+
+    done = module("kernels.build", "--arch", "sm_90", "--out", tmp_path / "out", root=tmp_path,
+                  cache=tmp_path / "cache")  # fmt: skip
+
+    assert done.returncode == 0, done.stdout
+    table = read(tmp_path / "out").query("status == 'failed'")
+    assert set(table["variant"]) == {"triton_online"}
+    assert table["reason"].str.contains("triton_online.py must import and define").all()
+    assert not (tmp_path / "out" / "gone-float32.cubin").exists()
+
+
 def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path):
     with pytest.raises(
         ValueError, match="unknown architecture 'sm_1'; known: sm_80, sm_90, sm_100"

@@ -22,6 +22,15 @@ def test_a_double_is_refused_by_name():
         registry._index((*VARIANTS, variant("triton_row")))
 
 
+def test_a_line_without_its_file_or_its_launch_is_refused_by_name():
+    lost = Variant("lost", "triton/lost.py", "-", 1, 1, "nothing")
+    with pytest.raises(ValueError, match=r"^lost in .* names a missing file: .*triton/lost\.py$"):
+        registry._index((lost,))
+    still = Variant("still", "cuda/cuda_float4.cu", "-", 1, 1, "nothing")
+    with pytest.raises(ValueError, match=r"^still in .* needs launch="):
+        registry._index((still,))
+
+
 def test_the_registry_needs_neither_torch_nor_triton():
     code = "import sys, kernels.registry; print(sorted({'torch', 'triton'} & set(sys.modules)))"
     shown = subprocess.run(

@@ -44,7 +44,9 @@ rule correctness:
         device=device_of,
         kernels=FINGERPRINTS,
     shell:
-        "python -m experiments.correctness --device {params.device} --out {output}"
+        "python -c 'import torch' 2> {log} ||"
+        " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
+        " python -m experiments.correctness --device {params.device} --out {output}"
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 40 {log}"
 
 

@@ -37,6 +37,11 @@ onstart:
 
 
 onsuccess:
+    for table in sorted(Path("results/build").glob("*/resources.csv")):
+        if failed := failures(table):
+            print(
+                f"failed to compile for {table.parent.name}: {', '.join(failed)} ({table})"
+            )
     folder = Path("results") / SOURCE.name / "figures"
     if folder.exists():
         print(f"figures of {SOURCE.name}: {folder}")
