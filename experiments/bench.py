@@ -27,17 +27,19 @@ def bench(names: list[str], point: Point, warmup: int, iters: int, seed: int) ->
     Times are microseconds of device time: medians over ``iters`` cold replays.
     """
     from experiments import timer
-    from experiments.examine import examine
-    from kernels.launch import bind
+    from experiments.examine import Problem, examine
+    from kernels.launch import load
 
     timed = list(dict.fromkeys([*CEILINGS, *names]))
-    outcomes = {name: examine(name, point, "cuda", seed) for name in timed}
+    problem = Problem(point, "cuda", seed)
+    outcomes = {name: examine(name, problem) for name in timed}
+    del problem  # its memory goes back before the buffers are made
     ready = [name for name in timed if outcomes[name].status == "ok"]
-    pairs = timer.buffers(point, "cuda", seed).pairs
+    pairs = timer.buffers(point, "cuda", seed)
     flush = timer.Flush("cuda")
     timers = {
         name: timer.DeviceTimer(
-            bind(name), pairs, flush, outcomes[name].estimate_ns, variant(name).graph
+            load(name), pairs, flush, outcomes[name].estimate_ns, variant(name).graph
         )
         for name in ready
     }
@@ -79,13 +81,13 @@ def profile(name: str, point: Point, seed: int) -> None:
     import torch
 
     from experiments.check import planted
-    from kernels.launch import bind
+    from kernels.launch import load
 
     # Made on the CPU: a kernel that fills the input would be in the profile too.
     x = planted(point.rows, point.cols, getattr(torch, point.dtype), "cpu", seed).cuda()
     out = torch.empty_like(x)
     torch.cuda.synchronize()
-    bind(name)(x, out)
+    load(name)(x, out)
     torch.cuda.synchronize()
 
 

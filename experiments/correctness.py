@@ -6,10 +6,8 @@ The cases are what users meet and benchmarks do not: rows that start off 16 byte
     python -m experiments.correctness --device cuda --out correctness.csv
 """
 
-import multiprocessing
 import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice, product
 from pathlib import Path
@@ -21,8 +19,7 @@ import typer
 from torch import Tensor
 
 from experiments.check import Verdict, check, planted
-from experiments.warm import no_choices_kept
-from kernels.build import cores
+from experiments.pool import pool
 from kernels.registry import DTYPES, VARIANTS, variant
 
 SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
@@ -136,10 +133,9 @@ def main(
         os.environ["TRITON_INTERPRET"] = "1"
     names = [v.name for v in VARIANTS if not v.ceiling]
     tasks = list(product(names, DTYPES, [device], range(PARTS)))
-    # Fresh processes: compilers take most of the time, and CUDA does not survive a fork.
-    spawn = multiprocessing.get_context("spawn")
-    with no_choices_kept(), ProcessPoolExecutor(cores(), spawn) as pool:
-        table = pd.DataFrame(chain.from_iterable(pool.map(report, *zip(*tasks, strict=True))))
+    with pool(device) as processes:  # compilers take most of the time
+        reports = processes.map(report, *zip(*tasks, strict=True))
+        table = pd.DataFrame(chain.from_iterable(reports))
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)
     counts = table["status"].value_counts()

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from experiments.check import check, check_copy, planted
+from experiments.check import Reference, check_copy, planted
 from experiments.sweeps import Point
 from experiments.tables import useful_bytes
 from experiments.timer import estimate_ns
-from kernels.launch import Unavailable, bind
+from kernels.launch import Unavailable, load, tuned
 from kernels.registry import variant
 
 
@@ -24,34 +25,61 @@ class Outcome:
     reason: str = ""
     max_rel_err: float = float("nan")
     estimate_ns: float = float("nan")
+    tuned: str = ""  # what the variant's autotuning chose
 
 
-def examine(name: str, point: Point, device: str, seed: int) -> Outcome:
-    """Compile, run and check variant ``name`` at ``point``.
+class Problem:
+    """A point's input and output, and what the output should be: made once for all variants."""
+
+    def __init__(self, point: Point, device: str, seed: int) -> None:
+        self.point, self.device, self._seed = point, device, seed
+        self._made: tuple[Reference, Tensor] | None = None
+
+    def forget(self) -> None:
+        """Make everything anew for the next variant."""
+        self._made = None
+
+    def fresh(self) -> tuple[Reference, Tensor]:
+        """The reference, which holds the input, and an output that is NaN throughout."""
+        if self._made is None:
+            dtype = getattr(torch, self.point.dtype)
+            x = planted(self.point.rows, self.point.cols, dtype, self.device, self._seed)
+            self._made = Reference(x), torch.empty_like(x)
+        reference, y = self._made
+        return reference, y.fill_(float("nan"))  # so that an element nobody writes is seen
+
+
+def examine(name: str, problem: Problem) -> Outcome:
+    """Compile, run and check variant ``name`` on ``problem``.
 
     Raises GpuLost where the GPU does not answer any more.
     """
-    v = variant(name)
+    v, point, device = variant(name), problem.point, problem.device
     if refusal := v.refusal(point.dtype, point.cols, device):
         return Outcome("skipped", refusal)
     try:
-        fn = bind(name)
-        x = planted(point.rows, point.cols, getattr(torch, point.dtype), device, seed)
-        # NaN everywhere first, so that an element nobody writes is seen.
-        y = torch.full_like(x, float("nan"))
+        fn = load(name)
+        reference, y = problem.fresh()
+        x = reference.x
         fn(x, y)
-        verdict = (check_copy if v.ceiling else check)(x, y)
+        choice = tuned(name)
+        verdict = check_copy(x, y) if v.ceiling else reference.check(y)
+        if not reference.unchanged():
+            problem.forget()
+            return Outcome("wrong", "it changed its input", verdict.max_rel_err)
         if not verdict.ok:
             return Outcome("wrong", verdict.reason, verdict.max_rel_err)
         estimate = estimate_ns(fn, (x, y)) if device == "cuda" else 0.0
-        return Outcome("ok", "", verdict.max_rel_err, estimate)
+        return Outcome("ok", "", verdict.max_rel_err, estimate, choice)
     except Unavailable as error:
         return Outcome("skipped", str(error))
     except torch.OutOfMemoryError:
+        problem.forget()
         torch.cuda.empty_cache()
         return Outcome("skipped", memory_reason(point))
     except Exception as error:  # compilers and drivers raise types of their own
         raise_if_lost(error, device)
+        problem.forget()  # who knows what was written
         return Outcome("skipped", f"{type(error).__name__}: {_first_line(error)}")
 
 

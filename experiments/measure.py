@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,14 +26,21 @@ from rich.progress import track
 
 from experiments import timer
 from experiments.check import planted
-from experiments.examine import GpuLost, Outcome, examine, memory_reason, raise_if_lost
+from experiments.examine import (
+    GpuLost,
+    Outcome,
+    Problem,
+    examine,
+    memory_reason,
+    raise_if_lost,
+)
 from experiments.hardware import collect, commit, environment_sha256
 from experiments.nvml import Reading, Sampler
 from experiments.sweeps import MODES, SWEEPS, Point, Sweep, sweep
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import RAW, SCHEMA_VERSION, validated, write_raw
 from kernels.fingerprint import variant_sha256
-from kernels.launch import bind
+from kernels.launch import load
 from kernels.registry import variant
 
 SAMPLES = {"smoke": 2, "quick": 5, "full": 10}
@@ -104,10 +110,11 @@ class Block:
         return sampler
 
     def _examine(self, point: Point) -> None:
+        problem = Problem(point, self.device, self.seed)
         for name in self.sweep.variants:
             self.current = name, point
             if self.current not in self.outcomes:
-                outcome = examine(name, point, self.device, self.seed)
+                outcome = examine(name, problem)
                 if outcome.status == "wrong":
                     logging.warning("wrong: %s at %s: %s", name, point, outcome.reason)
                 self.outcomes[self.current] = outcome
@@ -133,20 +140,20 @@ class Block:
         for sample in range(SAMPLES[self.mode]):
             for order, entry in enumerate(self._shuffled(entries)):
                 self.current = entry.removesuffix(AGAIN), point
-                ns = timer.host_ns(bind(self.current[0]), pair)
+                ns = timer.host_ns(load(self.current[0]), pair)
                 yield self._sample(entry, point, order, sample, ns, "host", "none")
 
     def _time_device(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
         timers: dict[str, timer.DeviceTimer] = {}
         self.current = None  # the buffers are nobody's
         try:
-            buffers = timer.buffers(point, self.device, self.seed)
+            pairs = timer.buffers(point, self.device, self.seed)
             flush = timer.Flush(self.device)
             for entry in self._shuffled(entries):
                 self.current = name, _ = entry.removesuffix(AGAIN), point
                 estimate = self.outcomes[self.current].estimate_ns
                 timers[entry] = timer.DeviceTimer(
-                    bind(name), buffers.pairs, flush, estimate, variant(name).graph
+                    load(name), pairs, flush, estimate, variant(name).graph
                 )
             for sample in range(SAMPLES[self.mode]):
                 for order, entry in enumerate(self._shuffled(entries)):
@@ -156,7 +163,7 @@ class Block:
                     ns = timers[entry].sample()
                     yield self._sample(entry, point, order, sample, ns, timers[entry].name, "cold")
             if "call" in self.sweep.timers:
-                yield from self._time_calls(point, entries, buffers)
+                yield from self._time_calls(point, entries, pairs[0], flush)
         except torch.OutOfMemoryError:
             skipped = Outcome("skipped", memory_reason(point))
             for entry in entries:
@@ -167,10 +174,8 @@ class Block:
             torch.cuda.empty_cache()
 
     def _time_calls(
-        self, point: Point, entries: list[str], buffers: timer.Buffers
+        self, point: Point, entries: list[str], pair: timer.Pair, flush: timer.Flush
     ) -> Iterator[dict[str, Any]]:
-        l2 = "cold" if buffers.cold else "warm"
-        pairs = cycle(buffers.pairs)  # each call on the pair that was longest unused
         for sample in range(CALLS[self.mode]):
             for order, entry in enumerate(self._shuffled(entries)):
                 self.current = entry.removesuffix(AGAIN), point
@@ -178,8 +183,8 @@ class Block:
                 if slow and sample >= SLOW_SAMPLES:
                     continue
                 with self.held():
-                    ns = timer.call_ns(bind(self.current[0]), next(pairs))
-                yield self._sample(entry, point, order, sample, ns, "call", l2)
+                    ns = timer.call_ns(load(self.current[0]), pair, flush)
+                yield self._sample(entry, point, order, sample, ns, "call", "cold")
 
     def _shuffled(self, entries: list[str]) -> list[str]:
         return self.random.sample(entries, len(entries))
@@ -205,6 +210,7 @@ class Block:
             "status": outcome.status,
             "reason": outcome.reason,
             "max_rel_err": outcome.max_rel_err,
+            "tuned": outcome.tuned,
             **asdict(Reading()),
             "t_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         }

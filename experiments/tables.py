@@ -16,13 +16,14 @@ import pandera.pandas as pa
 
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 STATUSES = ("ok", "wrong", "skipped")
 # RAW says how device time was taken, TIDY that it is device time.
 DEVICE_TIMERS = ("graph", "events")
 RAW_TIMERS = (*DEVICE_TIMERS, "call", "host", "none")
 TIDY_TIMERS = ("device", "call", "host", "none")
 POINT = ["dtype", "rows", "cols"]
+TEXTS = ("reason", "tuned")  # which may be empty
 
 _text: dict[str, Any] = {"coerce": True, "nullable": False}
 _real: dict[str, Any] = {"coerce": True, "nullable": True}
@@ -47,10 +48,11 @@ RAW = pa.DataFrameSchema(
         "sample": _count,
         "time_ns": pa.Column(float, pa.Check.gt(0), **_real),
         "timer": _one_of(RAW_TIMERS),
-        "l2": _one_of(("cold", "warm", "none")),
+        "l2": _one_of(("cold", "none")),
         "status": _one_of(STATUSES),
         "reason": pa.Column(str, coerce=True),
         "max_rel_err": pa.Column(float, **_real),
+        "tuned": pa.Column(str, coerce=True),
         "sm_clock_mhz": pa.Column(float, **_real),
         "mem_clock_mhz": pa.Column(float, **_real),
         "power_w": pa.Column(float, **_real),
@@ -82,6 +84,7 @@ TIDY = pa.DataFrameSchema(
         "status": _one_of(STATUSES),
         "reason": pa.Column(str, coerce=True),
         "max_rel_err": pa.Column(float, **_real),
+        "tuned": pa.Column(str, coerce=True),
         "median_us": pa.Column(float, **_real),
         "ci_low_us": pa.Column(float, **_real),
         "ci_high_us": pa.Column(float, **_real),
@@ -136,10 +139,15 @@ def validated(schema: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
         raise BadTable(found) from errors
 
 
+def read_csv(path: Path) -> pd.DataFrame:
+    """Any of the project's tables, with '' where a text is empty."""
+    return pd.read_csv(path, dtype=dict.fromkeys(TEXTS, "str")).fillna(dict.fromkeys(TEXTS, ""))
+
+
 def read_raw(path: Path) -> pd.DataFrame:
     """The RAW table in ``path``; raises BadTable where it is none."""
     try:
-        table = pd.read_csv(path, dtype={"reason": "str"}).fillna({"reason": ""})
+        table = read_csv(path)
     except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas raises ValueErrors
         raise BadTable(str(error).strip().splitlines()[0]) from error
     return validated(RAW, table)

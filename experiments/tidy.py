@@ -81,6 +81,7 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "framework": samples["framework"].first(),
         "max_rel_err": samples["max_rel_err"].max(),
+        "tuned": samples["tuned"].agg(lambda choices: " or ".join(sorted(set(choices)))),
         "p20_us": samples["time_ns"].quantile(0.2) / 1e3,
         "p80_us": samples["time_ns"].quantile(0.8) / 1e3,
         "n_blocks": samples["block"].nunique(),
@@ -131,7 +132,7 @@ def _moved_bytes(name: str, rows: int, cols: int, dtype: str) -> float:
 
 def _unmeasured(stopped: pd.DataFrame) -> pd.DataFrame:
     table = stopped[["variant", "framework", "timer", *POINT, "status", "reason", "max_rel_err"]]
-    return table.assign(n_blocks=0, n_samples=0)
+    return table.assign(n_blocks=0, n_samples=0, tuned="")
 
 
 def _stale(raw: pd.DataFrame) -> pd.Series:

@@ -3,15 +3,11 @@
 python -m experiments.warm --sweep vocab_scaling --mode full
 """
 
-import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from experiments.pool import pool
 from experiments.sweeps import SWEEPS, Point
 from kernels.build import cores
 from kernels.registry import variant
@@ -24,7 +20,7 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
     """
     import torch
 
-    from kernels.launch import bind
+    from kernels.launch import load
 
     points, names = task
     for point in points:
@@ -35,32 +31,12 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
                 x = torch.zeros(
                     point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
                 )
-                bind(name)(x, torch.empty_like(x))
+                load(name)(x, torch.empty_like(x))
                 torch.cuda.synchronize()
             except Exception:
                 continue
             finally:
                 torch.cuda.empty_cache()
-
-
-@contextmanager
-def no_choices_kept() -> Iterator[None]:
-    """Drop what Inductor's autotuning chose meanwhile.
-
-    Processes that share the GPU time one another's kernels, and their choice would be kept for the
-    blocks; a block, alone on the GPU, chooses for itself before it times anything.
-    """
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    def choices() -> set[Path]:
-        return set(Path(cache_dir()).rglob("*.best_config"))
-
-    before = choices()
-    try:
-        yield
-    finally:
-        for path in choices() - before:
-            path.unlink()
 
 
 def main(
@@ -76,9 +52,8 @@ def main(
     # The largest points first and dealt out in turn: no process holds all of them.
     points = sorted(chosen.points(mode), key=lambda p: -p.rows * p.cols)
     tasks = [(points[i::workers], compiling) for i in range(workers)]
-    spawn = multiprocessing.get_context("spawn")
-    with no_choices_kept(), ProcessPoolExecutor(workers, spawn) as pool:
-        list(pool.map(warm, tasks))
+    with pool("cuda") as processes:
+        list(processes.map(warm, tasks))
     print(f"{sweep_name}: {len(points)} points compiled in {workers} processes")
 
 

@@ -4,6 +4,7 @@ FIGURES: dict[str, str] = {
     "vocab_scaling": "vocab_scaling",
     "fraction_of_copy": "vocab_scaling",
     "batch_scaling": "batch_scaling",
+    "batch_latency": "batch_scaling",
     "small_batch": "small_batch",
     "smoke": "smoke",
 }

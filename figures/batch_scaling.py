@@ -9,11 +9,8 @@ from matplotlib.patches import Rectangle
 
 from experiments.tables import useful_bytes
 from figures import FIGURES, page
-from figures.curves import curves, timed, with_bandwidth_interval
+from figures.curves import LATENCY_BYTES, curves, timed, with_bandwidth_interval
 from kernels.registry import DTYPES
-
-# Below this traffic the time is mostly latency, and GB/s says little.
-LATENCY_BYTES = 16e6
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
@@ -23,7 +20,7 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     for (dtype, cols), _ in tidy.groupby(["dtype", "cols"]):
         rows = LATENCY_BYTES / useful_bytes(1, cols, dtype)
         shade = Rectangle((1e-3, 0), rows, 1, transform=ax.get_xaxis_transform(), zorder=0)
-        shade.set(color="0.95", linewidth=0, label="traffic below 16 MB: latency rules")
+        shade.set(color="0.95", linewidth=0, label="traffic below 16 MB: see batch_latency")
         ax.add_artist(shade)
     ax.set(xlabel="rows", ylabel="useful GB/s")
 

@@ -20,6 +20,8 @@ LANE = 0.055  # of the panel's height
 MARGIN = 0.03  # below 0, so that no marker there is cut
 STRIP = 0.35  # at most, for all lanes together
 MOST_TICKS = 6
+# Below this traffic time is mostly latency, and GB/s says little.
+LATENCY_BYTES = 16e6
 
 
 def timed(table: pd.DataFrame, *timers: str) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-from experiments.tables import TIDY, BadTable, validated
+from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
 
@@ -71,7 +71,7 @@ MEDIA = (
 def read_tidy(path: Path, sweep: str) -> pd.DataFrame:
     """The rows of a TIDY table of ``sweep`` that figures draw.  Raises BadInput."""
     advice = f"make it with: python -m experiments.tidy --raw raw/{sweep}.csv.gz --out {path}"
-    table = read_csv(path, advice)
+    table = read_table(path, advice)
     try:
         table = validated(TIDY, table)
     except BadTable as error:
@@ -86,10 +86,10 @@ def read_tidy(path: Path, sweep: str) -> pd.DataFrame:
     return table
 
 
-def read_csv(path: Path, advice: str) -> pd.DataFrame:
-    """The table in ``path``, with empty reasons as texts.  Raises BadInput."""
+def read_table(path: Path, advice: str) -> pd.DataFrame:
+    """The table in ``path``.  Raises BadInput."""
     try:
-        return pd.read_csv(path, dtype={"reason": "str"}).fillna({"reason": ""})
+        return read_csv(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path} does not exist; expected a table there; {advice}") from error
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors

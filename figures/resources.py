@@ -11,9 +11,10 @@ import pandas as pd
 import seaborn as sns
 import typer
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from figures import page
-from figures.curves import log2_axis, y_axis
+from figures.curves import human, log2_axis, y_axis
 from figures.look import in_order, look
 
 # CUDA C++ Programming Guide, table of technical specifications, 8.0 to 10.0.
@@ -37,8 +38,20 @@ def draw(ax: Axes, table: pd.DataFrame, y: str = "registers") -> None:
     if y == "registers":
         ax.axhline(MOST_REGISTERS, color="0.3", linestyle=":", label="limit: 255 registers")
     log2_axis(ax, table["cols_held"])
-    y_axis(ax)
+    if y == "registers":
+        y_axis(ax)
+    else:
+        spill_axis(ax, table[y].max())
     ax.set(xlabel="columns held", ylabel=LABELS[y])
+
+
+def spill_axis(ax: Axes, most: float) -> None:
+    """Logarithmic from 16 bytes on, with room for 0: most kernels spill nothing."""
+    ax.set_yscale("symlog", base=2, linthresh=16)
+    ax.set_ylim(-2, 2 * max(most, 16))
+    ax.yaxis.set_major_locator(FixedLocator([0, *(4**k for k in range(2, 10))]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(human))
 
 
 def panels(tables: pd.DataFrame) -> page.Grid:
@@ -52,7 +65,7 @@ def panels(tables: pd.DataFrame) -> page.Grid:
 
 def read(paths: list[Path]) -> pd.DataFrame:
     """The tables of several architectures in one.  Raises page.BadInput."""
-    tables = [page.read_csv(path, ADVICE) for path in paths]
+    tables = [page.read_table(path, ADVICE) for path in paths]
     for path, table in zip(paths, tables, strict=True):
         if missing := sorted(COLUMNS - set(table.columns)):
             raise page.BadInput(
@@ -67,6 +80,10 @@ def stamp(tables: pd.DataFrame) -> str:
     """How the code was made, and what did not compile."""
     compilers = sorted(tables["compiler"].dropna().unique())
     parts = ["compiled ahead of time", ", ".join(compilers), "median and range of the dtypes"]
+    held = tables[tables["cols_held"] > 0]
+    if streaming := in_order(set(tables["variant"]) - set(held["variant"])):
+        labels = ", ".join(look(name).label for name in streaming)
+        parts.append(f"not drawn, because they hold no columns but stream them: {labels}")
     failed = tables[tables["status"] != "ok"]
     if len(failed):
         names = sorted({f"{r.variant} {r.dtype} {r.arch}" for r in failed.itertuples()})

@@ -7,9 +7,11 @@ from pathlib import Path
 from snakemake.cli import get_argument_parser
 from snakemake.exceptions import WorkflowError
 
+from workflow.source import ROOT, Source
 
-def check_targets(command: Sequence[str], known: Iterable[str]) -> None:
-    """Raise WorkflowError for a word in a snakemake ``command`` that no rule is called by.
+
+def check_targets(command: Sequence[str], known: Iterable[str], source: Source) -> None:
+    """Raise WorkflowError for a word in a snakemake ``command`` that cannot be made.
 
     Paths are left to Snakemake, and so are commands that are not its own.
     """
@@ -20,6 +22,12 @@ def check_targets(command: Sequence[str], known: Iterable[str]) -> None:
     for target in arguments.targets or ():
         if "/" not in target and target not in names:
             raise WorkflowError(f"unknown target '{target}'; known: {', '.join(names)}")
+        if target == "archive" and not source.local:
+            raise WorkflowError(
+                "archive packs a full run measured here, and this run takes its data from "
+                f"{source.archive.relative_to(ROOT)} already: it needs a GPU, and not "
+                "--config source=archive"
+            )
 
 
 def failures(resources: Path) -> list[str]:

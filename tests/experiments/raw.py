@@ -38,6 +38,7 @@ def row(name: str, time_ns: float = 1000.0, **changes: Any) -> Row:
         "status": "ok",
         "reason": "",
         "max_rel_err": 1e-7,
+        "tuned": "",
         "sm_clock_mhz": 1980.0,
         "mem_clock_mhz": 2619.0,
         "power_w": 300.0,

@@ -1,10 +1,12 @@
 """The checker's bounds are as tight as they say, and its reasons name the row."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from experiments import check as module
-from experiments.check import TOLERANCE, check, check_copy, planted
+from experiments.check import TOLERANCE, Reference, check, check_copy, planted
 
 DTYPES = list(TOLERANCE)
 NAN = float("nan")
@@ -65,6 +67,53 @@ def test_the_worst_of_all_chunks_counts(monkeypatch: pytest.MonkeyPatch):
     y[0, 0] = 0.75
     verdict = check(x, y)
     assert (verdict.max_rel_err, verdict.row_sum_err) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize("kept", [0, 100], ids=["made again", "kept"])
+def test_one_reference_serves_many_outputs(kept: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "CHUNK_ELEMENTS", 4)
+    monkeypatch.setattr(module, "KEPT_ELEMENTS", kept)
+    x = planted(6, 2, torch.float32, "cpu", seed=2)
+    reference = Reference(x)
+    wrong = softmax(x)
+    wrong[5] *= 1.1
+    outputs = [softmax(x), wrong, softmax(x), wrong]
+    assert [reference.check(y).ok for y in outputs] == [True, False, True, False]
+    assert reference.check(wrong) == check(x, wrong)
+
+
+def test_a_reference_cut_off_by_full_memory_is_not_taken_for_whole(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "CHUNK_ELEMENTS", 4)
+    x = torch.zeros(6, 2)
+    reference = Reference(x)
+    real = torch.softmax
+    made = iter([True, False])
+
+    def once(*args: Any, **options: Any) -> torch.Tensor:
+        if not next(made):
+            raise torch.OutOfMemoryError("tried to allocate")
+        return real(*args, **options)
+
+    wrong = softmax(x)
+    wrong[5, 1] = 0.0
+    monkeypatch.setattr(torch, "softmax", once)
+    with pytest.raises(torch.OutOfMemoryError):
+        reference.check(wrong)
+    monkeypatch.setattr(torch, "softmax", real)
+    assert not reference.check(wrong).ok
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("value", [1.0, NAN, -0.0])
+def test_a_changed_input_is_seen(dtype: torch.dtype, value: float):
+    x = planted(9, 33, dtype, "cpu", seed=2)[:, 1:]
+    x[3, 3], x[4, 4] = NAN, 0.0
+    reference = Reference(x)
+    assert reference.unchanged()
+    x[4, 4] = value
+    assert not reference.unchanged()
 
 
 def test_infinity_where_nan_belongs_is_rejected():

@@ -51,9 +51,9 @@ class FakeTimer:
         return float(FakeTimer.samples)
 
 
-def pairs(point: Point, device: str, seed: int) -> timer.Buffers:
+def pairs(point: Point, device: str, seed: int) -> Sequence[timer.Pair]:
     x = torch.zeros(point.rows, point.cols)
-    return timer.Buffers([(x, torch.empty_like(x))], cold=False)
+    return [(x, torch.empty_like(x))]
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timer, "buffers", pairs)
     monkeypatch.setattr(timer, "Flush", lambda device: None)
     monkeypatch.setattr(timer, "DeviceTimer", FakeTimer)
-    monkeypatch.setattr(timer, "call_ns", lambda fn, pair: 7.0)
+    monkeypatch.setattr(timer, "call_ns", lambda fn, pair, flush: 7.0)
     monkeypatch.setattr(FakeTimer, "samples", 0)
     monkeypatch.setattr(FakeTimer, "fail", {})
 
@@ -102,12 +102,21 @@ def test_slow_variants_get_fewer_samples():
     assert counts["call", "torch_naive"] == measure.SLOW_SAMPLES
 
 
-def test_calls_on_few_buffers_are_warm():
-    assert set(run().query("timer == 'call'")["l2"]) == {"warm"}
+def test_a_call_is_timed_from_an_empty_l2_to_its_end(monkeypatch: pytest.MonkeyPatch):
+    seen: list[str] = []
+    clock = iter([100, 350])
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: seen.append("synchronize"))
+    monkeypatch.setattr(timer.time, "perf_counter_ns", lambda: seen.append("clock") or next(clock))
+    pair = torch.zeros(1, 1), torch.zeros(1, 1)
+    call: Any = lambda x, out: seen.append("call")  # noqa: E731
+    flush: Any = lambda: seen.append("flush")  # noqa: E731
+    assert timer.call_ns(call, pair, flush) == 250
+    assert seen == ["flush", "synchronize", "clock", "call", "synchronize", "clock"]
 
 
 def test_out_of_memory_before_the_first_sample_skips_the_point(monkeypatch: pytest.MonkeyPatch):
-    def full(*_: object) -> timer.Buffers:
+    def full(*_: object) -> Sequence[timer.Pair]:
         raise torch.OutOfMemoryError("tried to allocate")
 
     monkeypatch.setattr(timer, "buffers", full)

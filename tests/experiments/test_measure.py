@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments import examine, measure, timer
+from experiments import check, examine, measure, timer
 from experiments.measure import Block, Crash, read_crashes, record_crash
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import AGAIN, Sweep
@@ -50,10 +50,10 @@ def sequence(table: pd.DataFrame) -> list[tuple[object, ...]]:
 
 
 def break_variant(monkeypatch: pytest.MonkeyPatch, name: str, instead: Softmax) -> None:
-    real = examine.bind
+    real = examine.load
     broken = lambda wanted: instead if wanted == name else real(wanted)  # noqa: E731
-    monkeypatch.setattr(examine, "bind", broken)
-    monkeypatch.setattr(measure, "bind", broken)
+    monkeypatch.setattr(examine, "load", broken)
+    monkeypatch.setattr(measure, "load", broken)
 
 
 def only_reason(table: pd.DataFrame, variant: str, status: str) -> str:
@@ -94,9 +94,9 @@ def test_variants_are_interleaved_within_a_point():
 def test_everything_is_checked_before_anything_is_timed(monkeypatch: pytest.MonkeyPatch):
     seen: list[str] = []
 
-    def checking(name: str, point: Point, device: str, seed: int) -> examine.Outcome:
+    def checking(name: str, problem: examine.Problem) -> examine.Outcome:
         seen.append("check")
-        return examine.examine(name, point, device, seed)
+        return examine.examine(name, problem)
 
     def timing(fn: Softmax, pair: timer.Pair) -> float:
         seen.append("time")
@@ -119,6 +119,45 @@ def test_a_wrong_variant_has_a_reason_and_no_time(monkeypatch: pytest.MonkeyPatc
     assert (rows["max_rel_err"] > 2e-5).all()
     assert rows["time_ns"].isna().all()
     assert set(table.loc[table["status"] == "ok", "variant"]) == {*TIMED} - {"torch_naive"}
+
+
+def test_a_variant_that_changes_its_input_is_wrong_and_spoils_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def in_place(x: Tensor, out: Tensor) -> Tensor:
+        out.copy_(torch.softmax(x, dim=1))
+        x[-1, -1] += 1
+        return out
+
+    monkeypatch.setattr(examine, "planted", planted := CountingPlanted())
+    # First of all, so that every other variant comes after it.
+    break_variant(monkeypatch, "copy_torch", lambda x, out: in_place(x, out).copy_(x))
+    table = run()
+    assert only_reason(table, "copy_torch", "wrong") == "it changed its input"
+    assert set(table.loc[table["status"] == "ok", "variant"]) == {*TIMED} - {"copy_torch"}
+    assert planted.calls == 2 * len(POINTS)
+
+
+def test_what_autotuning_chose_is_in_each_row_of_its_point(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(examine, "tuned", lambda name: f"{name}(warps=4)" * (name == TIMED[1]))
+    table = run()
+    chosen = table[table["variant"].str.startswith(TIMED[1])]
+    assert set(chosen["tuned"]) == {f"{TIMED[1]}(warps=4)"}
+    assert set(table.drop(chosen.index)["tuned"]) == {""}
+
+
+class CountingPlanted:
+    calls = 0
+
+    def __call__(self, *args: object) -> Tensor:
+        self.calls += 1
+        return check.planted(*args)  # pyright: ignore[reportArgumentType]
+
+
+def test_all_variants_meet_one_input_a_point(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(examine, "planted", planted := CountingPlanted())
+    run()
+    assert planted.calls == len(POINTS)
 
 
 def test_a_wrong_copy_is_wrong(monkeypatch: pytest.MonkeyPatch):

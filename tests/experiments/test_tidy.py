@@ -123,6 +123,15 @@ def test_bandwidths_count_useful_and_moved_bytes():
     assert one(table, "triton_hybrid")["moved_gbps"] == pytest.approx(160)
 
 
+def test_blocks_that_tuned_alike_and_apart():
+    alike = [row("torch_compile", 100, block=b, tuned="a(warps=4)") for b in (0, 1)]
+    apart = [row("torch_compile", 100, block=b, cols=9, tuned=f"a(warps={8 - b})") for b in (0, 1)]
+    table = of(*alike, *apart, row("triton_row"))
+    assert one(table.query("cols == 1000"), "torch_compile")["tuned"] == "a(warps=4)"
+    assert one(table.query("cols == 9"), "torch_compile")["tuned"] == "a(warps=7) or a(warps=8)"
+    assert one(table, "triton_row")["tuned"] == ""
+
+
 def test_wrong_in_one_block_is_wrong():
     wrong = stopped("triton_row", "wrong", "relative error 0.5", block=1, max_rel_err=0.5)
     table = of(*blocks("triton_row", 100), wrong, *blocks("triton_row", 90, cols=999))

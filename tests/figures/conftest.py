@@ -52,7 +52,8 @@ def rows_of(sweep: str, mode: str) -> Iterator[dict]:
         for entry in ("copy", *SWEEPS[sweep].entries()):
             name = entry.removesuffix(AGAIN)
             row = {
-                "sweep": sweep, "variant": entry, **point._asdict(), "reason": "", "status": "ok",
+                "sweep": sweep, "variant": entry, **point._asdict(), "reason": "", "tuned": "",
+                "status": "ok",
                 "framework": BY_NAME[name].framework if name in BY_NAME else "torch",
                 "stale": name == STALE,
             }  # fmt: skip

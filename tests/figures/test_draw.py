@@ -48,7 +48,7 @@ def test_every_point_is_on_its_panel(name: str, tidy):
     figure, grid = figure_of(name, tidy(FIGURES[name]))
     panels = [panel for row in grid for panel in row]
     assert len(panels) == len(figure.axes)
-    x = "rows" if name in ("batch_scaling", "small_batch") else "cols"
+    x = "rows" if name in ("batch_scaling", "batch_latency", "small_batch") else "cols"
     for i, (panel, ax) in enumerate(zip(panels, figure.axes, strict=True)):
         timer = "call" if name == "small_batch" and i >= len(panels) // 2 else "device"
         timer = "host" if name == "smoke" else timer
@@ -135,6 +135,14 @@ def test_small_batch_has_callers_below_only_where_calls_were_timed(tidy):
     assert len(figure_of("small_batch", table[table["timer"] != "call"])[1]) == 1
 
 
+def test_batch_latency_ends_at_16_mb(tidy):
+    _, grid = figure_of("batch_latency", tidy("batch_scaling"))
+    for panel in (panel for row in grid for panel in row):
+        (dtype,), (cols,) = panel.table["dtype"].unique(), panel.table["cols"].unique()
+        rows = panel.table["rows"].max()
+        assert useful_bytes(rows, cols, dtype) <= 16e6 < useful_bytes(2 * rows, cols, dtype)
+
+
 def test_panels_share_axes(tidy):
     figure, grid = figure_of("batch_scaling", tidy("batch_scaling"))
     assert (len(grid), len(grid[0])) == (2, 3)
@@ -167,6 +175,19 @@ def test_resources_draws_what_holds_columns_and_the_limit():
         assert ax.get_ylim()[1] > resources.MOST_REGISTERS
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["Triton row", "Triton hybrid", "limit: 255 registers"]
+
+
+def test_resources_sets_spills_apart_on_a_log_axis_with_zero():
+    tables = resources_of("sm_90")
+    with matplotlib.style.context(page.HERE / "paper.mplstyle"):
+        figure = page.compose(resources.panels(tables), "", page.MEDIA[1], "row")
+    bottom, top = figure.axes[1].get_ylim()
+    assert bottom < 0 < tables["spill_bytes"].max() < top
+    assert [human(t) for t in figure.axes[1].get_yticks()][:4] == ["0", "16", "64", "256"]
+
+
+def test_resources_says_which_variants_stream():
+    assert "stream them: Triton online, CUDA float4" in resources.stamp(resources_of("sm_90"))
 
 
 def test_resources_names_what_did_not_compile():

@@ -1,7 +1,11 @@
 """Tests of this folder run on a GPU: ``pytest -m gpu tests/gpu``."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
+
+from experiments.hardware import commit
 
 
 @pytest.fixture(autouse=True)
@@ -9,3 +13,9 @@ def gpu() -> None:
     """Skip where there is none; nothing of this folder means anything elsewhere."""
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commit_in_the_report(record_testsuite_property: Callable[[str, object], None]) -> None:
+    """The report says which code passed."""
+    record_testsuite_property("code_commit", commit())

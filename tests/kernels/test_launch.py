@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from kernels import launch
-from kernels.launch import Unavailable, bind, check_arguments
+from kernels.launch import Unavailable, bind, check_arguments, load
 from kernels.registry import variant
 from tests.reference import DEVICE
 
@@ -29,7 +29,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(launch.importlib, "import_module", missing)
     with pytest.raises(Unavailable, match="triton_row needs the package 'triton'"):
-        bind.__wrapped__("triton_row")
+        load.__wrapped__("triton_row")
 
 
 WRONG_ARGUMENTS = {

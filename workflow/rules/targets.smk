@@ -20,7 +20,7 @@ for _sweep in SWEEPS:
 
 
 # Snakemake would say 'no rule to produce vocab_scalling', and not what there is.
-check_targets(sys.argv, [r.name for r in workflow.rules])
+check_targets(sys.argv, [r.name for r in workflow.rules], SOURCE)
 
 
 onstart:
