@@ -2,24 +2,19 @@
 
 The cases are what users meet and benchmarks do not: rows that start off 16 bytes, one column,
 -inf masks, NaN, a shift by 1e4.
-
-    python -m experiments.correctness --device cuda --out correctness.csv
 """
 
-import os
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import chain, islice, product
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
 import torch
-import typer
 from torch import Tensor
 
 from experiments.check import Verdict, check, planted
-from experiments.pool import pool
 from kernels.registry import DTYPES, VARIANTS, variant
 
 SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
@@ -124,25 +119,9 @@ def report(name: str, dtype: str, device: str, part: int) -> list[dict[str, Any]
     return rows
 
 
-def main(
-    out: Annotated[Path, typer.Option()],
-    device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
-) -> None:
-    """Write the report and say what is wrong."""
-    if device == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"
+def check_all(processes: Executor, device: str) -> pd.DataFrame:
+    """One row a (variant, dtype, case)."""
     names = [v.name for v in VARIANTS if not v.ceiling]
     tasks = list(product(names, DTYPES, [device], range(PARTS)))
-    with pool(device) as processes:  # compilers take most of the time
-        reports = processes.map(report, *zip(*tasks, strict=True))
-        table = pd.DataFrame(chain.from_iterable(reports))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(out, index=False)
-    counts = table["status"].value_counts()
-    print(", ".join(f"{count} {status}" for status, count in counts.items()))
-    for row in table[table["status"] == "wrong"].itertuples():
-        print(f"wrong: {row.variant} {row.dtype} {row.case} ({row.rows}, {row.cols}): {row.reason}")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    reports = processes.map(report, *zip(*tasks, strict=True))
+    return pd.DataFrame(chain.from_iterable(reports))

@@ -1,20 +1,13 @@
-"""Compile what a sweep will run, in parallel, so that its blocks find everything in caches.
+"""Compile what the sweeps will run, so that their blocks find everything in caches."""
 
-python -m experiments.warm --sweep vocab_scaling --mode full
-"""
+from concurrent.futures import Executor
 
-from typing import Annotated
-
-import typer
-
-from experiments.pool import pool
 from experiments.sweeps import SWEEPS, Point
-from kernels.build import cores
 from kernels.registry import variant
 
 
-def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
-    """Call each variant once at each point, on memory that nobody reads.
+def warm(point: Point, names: tuple[str, ...]) -> None:
+    """Call each variant once at ``point``, on memory that nobody reads.
 
     A failure is left for the block's check, which reports it with its reason.
     """
@@ -22,40 +15,40 @@ def warm(task: tuple[list[Point], tuple[str, ...]]) -> None:
 
     from kernels.launch import load
 
-    points, names = task
-    for point in points:
-        for name in names:
-            if variant(name).refusal(point.dtype, point.cols):
-                continue
-            try:
-                x = torch.zeros(
-                    point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
-                )
-                load(name)(x, torch.empty_like(x))
-                torch.cuda.synchronize()
-            except Exception:
-                continue
-            finally:
-                torch.cuda.empty_cache()
+    for name in names:
+        try:
+            x = torch.zeros(
+                point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
+            )
+            load(name)(x, torch.empty_like(x))
+            torch.cuda.synchronize()
+        except Exception:
+            continue
+        finally:
+            torch.cuda.empty_cache()
 
 
-def main(
-    sweep_name: Annotated[str, typer.Option("--sweep")],
-    mode: Annotated[str, typer.Option()],
-) -> None:
-    """Compile in as many processes as there are cores."""
-    workers = cores()
-    if sweep_name not in SWEEPS:
-        raise typer.BadParameter(f"unknown sweep '{sweep_name}'; known: {', '.join(SWEEPS)}")
-    chosen = SWEEPS[sweep_name]
-    compiling = tuple(n for n in chosen.variants if n == "torch_compile" or "triton" in n)
-    # The largest points first and dealt out in turn: no process holds all of them.
-    points = sorted(chosen.points(mode), key=lambda p: -p.rows * p.cols)
-    tasks = [(points[i::workers], compiling) for i in range(workers)]
-    with pool("cuda") as processes:
-        list(processes.map(warm, tasks))
-    print(f"{sweep_name}: {len(points)} points compiled in {workers} processes")
+def points(mode: str) -> dict[Point, tuple[str, ...]]:
+    """Every point of the GPU's sweeps in ``mode``, and the variants that compile for it."""
+    found: dict[Point, set[str]] = {}
+    for sweep in SWEEPS.values():
+        if "host" in sweep.timers:
+            continue
+        for point in sweep.points(mode):
+            names = {n for n in sweep.variants if _compiles(n, point)}
+            found.setdefault(point, set()).update(names)
+    return {point: tuple(sorted(names)) for point, names in found.items() if names}
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def _compiles(name: str, point: Point) -> bool:
+    v = variant(name)
+    jit = v.framework == "triton" or name == "torch_compile"
+    return jit and v.refusal(point.dtype, point.cols) is None
+
+
+def warm_all(processes: Executor, mode: str) -> str:
+    """Warm every point of ``mode``; says how many."""
+    # The largest first: they take longest.
+    tasks = sorted(points(mode).items(), key=lambda task: -task[0].rows * task[0].cols)
+    list(processes.map(warm, *zip(*tasks, strict=True)))
+    return f"compiled for {len(tasks)} points"

@@ -12,5 +12,5 @@ SWEEP = Sweep(
     cols=(1024, 8192, 32_000),
     dtypes=("float16", "float32"),
     variants=tuple(BY_NAME),
-    quick_rows=powers(4, 0, 7),
+    quick_rows=powers(16, 0, 4),
 )

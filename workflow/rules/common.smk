@@ -9,12 +9,6 @@ def device_of(wildcards):
     return "cpu" if wildcards.source == "local-cpu" else "cuda"
 
 
-def warmed_for(wildcards):
-    if wildcards.source == "local-cpu":
-        return []
-    return f"results/{wildcards.source}/warm/{wildcards.sweep}"
-
-
 def blocks_of(wildcards):
     count = MODES[mode_of(wildcards)]
     return [
@@ -41,4 +35,4 @@ def fingerprints_of(wildcards):
 
 
 # Minutes of every sweep together on an H200.
-MINUTES = {"quick": 3, "full": 12}
+MINUTES = {"quick": 4, "full": 12}

@@ -22,8 +22,8 @@ rule hardware:
         " --seed {params.seed} --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
-rule correctness:
-    """Check every variant on awkward inputs before anything is timed."""
+rule prepare:
+    """Check every variant on awkward inputs, compile what the sweeps will run."""
     input:
         ancient(expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES)),
         "experiments/correctness.py",
@@ -32,7 +32,9 @@ rule correctness:
     output:
         "results/{source}/correctness.csv",
     log:
-        "results/logs/{source}/correctness.log",
+        "results/logs/{source}/prepare.log",
+    benchmark:
+        "results/{source}/benchmarks/prepare.tsv"
     wildcard_constraints:
         source="local-[a-z0-9-]+",
     conda:
@@ -42,42 +44,18 @@ rule correctness:
         gpu=1,
     params:
         device=device_of,
+        mode=mode_of,
         kernels=FINGERPRINTS,
     shell:
         "python -c 'import torch' 2> {log} ||"
         " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
-        " python -m experiments.correctness --device {params.device} --out {output}"
-        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 40 {log}"
-
-
-rule warm:
-    """Compile what a sweep will run, in parallel, before its first block."""
-    input:
-        ancient("results/{source}/correctness.csv"),
-    output:
-        touch("results/{source}/warm/{sweep}"),
-    log:
-        "results/logs/{source}/warm-{sweep}.log",
-    benchmark:
-        "results/{source}/benchmarks/warm-{sweep}.tsv"
-    wildcard_constraints:
-        source="local-[a-z0-9-]+",
-    conda:
-        "../../environment.yml"
-    threads: workflow.cores
-    resources:
-        gpu=1,
-    params:
-        mode=mode_of,
-    shell:
-        "python -m experiments.warm --sweep {wildcards.sweep} --mode {params.mode}"
-        " > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+        " python -m experiments.prepare --device {params.device} --mode {params.mode}"
+        " --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 40 {log}"
 
 
 rule block:
     """Measure one block: a fresh process, all variants of a sweep interleaved."""
     input:
-        lambda wildcards: ancient(warmed_for(wildcards)),
         ancient("results/{source}/correctness.csv"),
         [
             f"experiments/{name}.py"
