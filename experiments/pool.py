@@ -19,7 +19,9 @@ def pool(device: str) -> Iterator[ProcessPoolExecutor]:
     """
     # Otherwise Inductor's import counts GPUs through CUDA, which does not survive a fork.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    imports = ["torch"] if device == "cpu" else ["torch", "torch._inductor.compile_fx"]
+    imports = ["experiments.correctness"]
+    if device == "cuda":
+        imports.append("torch._inductor.compile_fx")
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(imports)
     with ProcessPoolExecutor(cores(), forkserver) as executor:

@@ -11,10 +11,8 @@ from typing import Annotated
 
 import typer
 
-from experiments.correctness import check_all
 from experiments.pool import pool
 from experiments.sweeps import MODES
-from experiments.warm import warm_all
 
 
 def main(
@@ -28,6 +26,10 @@ def main(
     if device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
     with pool(device) as processes:
+        # Imported while the pool does the same.
+        from experiments.correctness import check_all
+        from experiments.warm import warm_all
+
         table = check_all(processes, device)
         # Not at the same time: its memory could be what a check needs.
         warmed = warm_all(processes, mode) if device == "cuda" else "nothing to compile"
