@@ -3,8 +3,15 @@
 FIGURES: dict[str, str] = {
     "vocab_scaling": "vocab_scaling",
     "fraction_of_copy": "vocab_scaling",
+    "triton_paths": "vocab_scaling",
     "batch_scaling": "batch_scaling",
     "batch_latency": "batch_scaling",
     "small_batch": "small_batch",
+    "tutorial_cols": "tutorial_cols",
+    "course_shapes": "course_shapes",
+    "cuda_ladder": "cuda_ladder",
+    "worklog": "worklog",
+    "launch": "launch",
+    "numerics": "numerics",
     "smoke": "smoke",
 }

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from experiments.tables import useful_bytes
 from figures import FIGURES, page
-from figures.curves import LATENCY_BYTES, curves, timed, with_bandwidth_interval
+from figures.curves import LATENCY_BYTES, curves, headline, timed, with_bandwidth_interval
 from kernels.registry import DTYPES
 
 
@@ -27,6 +27,7 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """One row of panels a dtype, one column a number of columns."""
+    tidy = headline(tidy)
     widths = sorted(tidy["cols"].unique())
     return [
         [

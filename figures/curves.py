@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from experiments.sweeps.sweep import TRITON
 from experiments.tables import gbps, useful_bytes
 from figures.look import in_order, look
 
@@ -22,6 +23,12 @@ STRIP = 0.35  # at most, for all lanes together
 MOST_TICKS = 6
 # Below this traffic time is mostly latency, and GB/s says little.
 LATENCY_BYTES = 16e6
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` without the variants that figures/triton_paths.py compares among themselves."""
+    hidden = set(TRITON) - {"triton_row", "triton_hybrid", "triton_online"}
+    return table[~table["variant"].isin(hidden)]
 
 
 def timed(table: pd.DataFrame, *timers: str) -> pd.DataFrame:
@@ -39,9 +46,16 @@ def with_bandwidth_interval(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves(
-    ax: Axes, table: pd.DataFrame, x: str, y: str, low: str, high: str, y_log: bool = False
+    ax: Axes,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    low: str,
+    high: str,
+    y_log: bool = False,
+    x_log: bool = True,
 ) -> None:
-    """Draw ``y`` against ``x`` (log2), a curve a variant with a band from ``low`` to ``high``."""
+    """Draw ``y`` against ``x``, a curve a variant with a band from ``low`` to ``high``."""
     table = table.sort_values(x, kind="stable")
     placed = (table["status"] == "ok") & table[y].notna()
     for name, points in _by_variant(table[placed]):
@@ -51,7 +65,7 @@ def curves(
         _lane(ax, lane, name, points, x)
     if table.empty:
         ax.text(0.5, 0.5, "not measured", transform=ax.transAxes, ha="center", color="0.4")
-    log2_axis(ax, table[x])
+    (log2_axis if x_log else linear_axis)(ax, table[x])
     y_axis(ax, y_log)
 
 
@@ -130,6 +144,18 @@ def log2_axis(ax: Axes, values: Sequence[float] | pd.Series) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(human))
 
 
+def linear_axis(ax: Axes, values: Sequence[float] | pd.Series) -> None:
+    """A linear x axis from 0 over ``values``, ticks where thousands of 1024 are."""
+    if not len(values):
+        return
+    high = max(values)
+    step = 2 ** math.ceil(math.log2(high / MOST_TICKS))
+    ax.set_xlim(0, high * 1.03)
+    ax.xaxis.set_major_locator(FixedLocator([float(t) for t in range(0, int(high) + 1, step)]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(human))
+
+
 def y_axis(ax: Axes, log: bool = False) -> None:
     """Limits over this panel and those that share its y axis, with the strip of lanes below.
 
@@ -149,7 +175,7 @@ def y_axis(ax: Axes, log: bool = False) -> None:
     if log:
         low, high = low / 1.3, high * 1.3
         ax.set_ylim(low * (low / high) ** share, high)
-        ticks = _log10_ticks(low, high)
+        ticks = log10_ticks(low, high)
     else:
         high *= 1.05
         ax.set_ylim(-share * high, high)
@@ -159,7 +185,8 @@ def y_axis(ax: Axes, log: bool = False) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _log10_ticks(low: float, high: float) -> list[float]:
+def log10_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten from ``low`` to ``high``, with 2 and 5 between where there is room."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if math.log10(high / low) > 2 else (1, 2, 5)
     return [s * 10.0**k for k in decades for s in steps if low <= s * 10.0**k <= high]

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, timed
+from figures.curves import curves, headline, timed
 from figures.look import LOOKS
 from kernels.registry import DTYPES
 
@@ -24,7 +24,7 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """One panel a dtype."""
-    groups = dict(list(tidy.groupby("dtype")))
+    groups = dict(list(headline(tidy).groupby("dtype")))
     return [[page.Panel(d, groups[d], draw) for d in DTYPES if d in groups]]
 
 

@@ -6,6 +6,7 @@ Adding a variant is one line in ``LOOKS``; the order there is the order of every
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.lines import Line2D
 
@@ -25,7 +26,7 @@ class Look:
 
     label: str
     colour: str
-    marker: str
+    marker: Any
     dash: tuple[float, ...] = SOLID
 
     def line(self, x: Iterable[float], y: Iterable[float], hollow: bool = False) -> Line2D:
@@ -42,16 +43,38 @@ class Look:
 
 # fmt: off
 LOOKS: Mapping[str, Look] = {
-    "copy":            Look("copy (ceiling)", "#4D4D4D", "", DASHED),
-    "torch_eager":     Look("torch eager", BLACK, "o"),
-    "torch_naive":     Look("torch naive", GREY, "v", DOTTED),
-    "torch_compile":   Look("torch.compile", SKY, "s"),
-    "triton_row":      Look("Triton row", VERMILLION, "^"),
-    "triton_hybrid":   Look("Triton hybrid", ORANGE, "D", LONG),
-    "triton_online":   Look("Triton online", PURPLE, "P", DASHDOT),
-    "cuda_thread_row": Look("CUDA thread a row", YELLOW, "<", DOTTED),
-    "cuda_block_tree": Look("CUDA block tree", BLUE, "p", DASHED),
-    "cuda_float4":     Look("CUDA float4", GREEN, "*"),
+    "copy":               Look("copy (ceiling)", "#4D4D4D", "", DASHED),
+    "torch_eager":        Look("torch eager", BLACK, "o"),
+    "torch_naive":        Look("torch naive", GREY, "v", DOTTED),
+    "torch_compile":      Look("torch.compile", SKY, "s"),
+    "triton_row":         Look("Triton row", VERMILLION, "^"),
+    "triton_persistent":  Look("Triton persistent", BLUE, "h", DASHED),
+    "triton_hybrid":      Look("Triton hybrid", ORANGE, "D", LONG),
+    "triton_tiled_1024":  Look("Triton tiled 1024", YELLOW, "1", DOTTED),
+    "triton_tiled_4096":  Look("Triton tiled 4096", GREEN, "2", DOTTED),
+    "triton_tiled_16384": Look("Triton tiled 16384", SKY, "3", DOTTED),
+    "triton_online":      Look("Triton online", PURPLE, "P", DASHDOT),
+    "triton_row_f64":     Look("Triton row, float64 sum", BLACK, "d", LONG),
+    "triton_tiled_f64":   Look("Triton tiled, float64 sum", GREY, "4", LONG),
+    "triton_constant":    Look("Triton row, constant shape", GREEN, "8", DOTTED),
+    "cuda_thread_row":    Look("CUDA thread a row", YELLOW, "<", DOTTED),
+    "cuda_block_serial":  Look("CUDA block serial", ORANGE, ">", DOTTED),
+    "cuda_block_tree":    Look("CUDA block tree", BLUE, "p", DASHED),
+    "cuda_float4":        Look("CUDA float4", GREEN, "*"),
+    "cuda_float4_256":    Look("CUDA float4, 256 threads", SKY, (3, 1, 0), DASHED),
+    "cuda_float4_512":    Look("CUDA float4, 512 threads", BLUE, (3, 1, 180), LONG),
+    "cuda_float4_1024":   Look("CUDA float4, 1024 threads", PURPLE, (4, 1, 45), DASHDOT),
+    "cuda_warp_reduce":   Look("CUDA float4, shuffles", VERMILLION, (6, 0, 30), DASHDOT),
+    "cuda_warp_row":      Look("CUDA warp a row", YELLOW, (4, 1, 0)),
+    "cuda_block_row":     Look("CUDA block a row", BLUE, (5, 0, 10)),
+    "cuda_block_row_exact":  Look("CUDA block a row, expf", BLUE, (5, 1, 180), DOTTED),
+    "cuda_online_row":       Look("CUDA online", GREEN, (6, 1, 0)),
+    "cuda_online_row_exact": Look("CUDA online, expf", GREEN, (8, 1, 0), DOTTED),
+    "cuda_online_reload":    Look("CUDA online, reread", ORANGE, (7, 1, 0), DASHED),
+    "cuda_split_reread":     Look("CUDA split, reread", PURPLE, (3, 0, 45), LONG),
+    "cuda_split_rescale":    Look("CUDA split, rescaled", GREY, (4, 0, 20), DASHDOT),
+    "liger":                 Look("Liger", YELLOW, "H", DASHDOT),
+    "quack":                 Look("QuACK", BLUE, "X", LONG),
 }
 # fmt: on
 

@@ -43,6 +43,7 @@ class Panel(NamedTuple):
     title: str
     table: pd.DataFrame
     draw: Callable[[Axes, pd.DataFrame], None]
+    in_legend: bool = True  # whether the legend names the table's variants
 
 
 Grid = Sequence[Sequence[Panel]]
@@ -141,14 +142,16 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
 # --- Output -----------------------------------------------------------------------------------
 
 
-def compose(grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"]) -> Figure:
+def compose(
+    grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"], tall: float = 1.0
+) -> Figure:
     """The figure of ``grid``: panels above, the legend below them, the stamp at the foot.
 
     Wants the style of ``medium`` to be in force.
     """
     rows, columns = len(grid), len(grid[0])
     width = medium.full if columns > 1 else medium.column
-    figure = Figure(figsize=(width, medium.panel * rows), layout="constrained")
+    figure = Figure(figsize=(width, medium.panel * tall * rows), layout="constrained")
     axes = figure.subplots(rows, columns, sharex="all", sharey=share_y, squeeze=False)
     for panels, row in zip(grid, axes, strict=True):
         for panel, ax in zip(panels, row, strict=True):
@@ -162,7 +165,7 @@ def compose(grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"
     foot = (1.25 * len(lines) + 0.7) * size / 72
     legend = _legend(figure, list(axes.flat), grid, width)
     middle = legend.get_window_extent().height / figure.dpi
-    height = medium.panel * rows + middle + foot
+    height = medium.panel * tall * rows + middle + foot
     figure.set_size_inches(width, height)
     legend.set_bbox_to_anchor((0.5, foot / height), transform=figure.transFigure)
     figure.text(0.01, 0.4 * size / 72 / height, "\n".join(lines), size=size, color="0.35")
@@ -173,7 +176,7 @@ def compose(grid: Grid, note: str, medium: Medium, share_y: Literal["all", "row"
 
 def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legend:
     """As few rows as the figure's width allows, evenly filled."""
-    tables = [panel.table for panels in grid for panel in panels]
+    tables = [panel.table for panels in grid for panel in panels if panel.in_legend]
     stale = {name for t in tables if "stale" in t for name in t.loc[t["stale"], "variant"]}
     handles: dict[str, Any] = {}
     for name in in_order(name for table in tables for name in table["variant"]):
@@ -207,8 +210,17 @@ def _stop_handles(axes: list[Axes]) -> dict[str, tuple[Artist, ...]]:
     return {" / ".join(present): marks} if present else {}
 
 
-def save(grid: Grid, note: str, stem: Path, share_y: Literal["all", "row"] = "all") -> None:
-    """Write stem.svg, stem.png and stem.pdf: the same bytes for the same panels."""
+def save(
+    grid: Grid,
+    note: str,
+    stem: Path,
+    share_y: Literal["all", "row"] = "all",
+    tall: float = 1.0,
+) -> None:
+    """Write stem.svg, stem.png and stem.pdf: the same bytes for the same panels.
+
+    ``tall`` is the height of a panel in those of the medium.
+    """
     # fontTools writes a time into the fonts that a pdf embeds.
     os.environ["SOURCE_DATE_EPOCH"] = "0"
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
@@ -217,7 +229,7 @@ def save(grid: Grid, note: str, stem: Path, share_y: Literal["all", "row"] = "al
         style = HERE / f"{medium.style}.mplstyle"
         # The figure's name as salt keeps ids apart where a page holds several figures.
         with matplotlib.style.context([style, {"svg.hashsalt": stem.name}], after_reset=True):
-            figure = compose(grid, note, medium, share_y)
+            figure = compose(grid, note, medium, share_y, tall)
             for suffix in medium.suffixes:
                 figure.savefig(stem.with_name(f"{stem.name}.{suffix}"), metadata=dates[suffix])
 
@@ -235,8 +247,10 @@ def plainly() -> Iterator[None]:
         raise typer.Exit(2) from error
 
 
-def main(panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "") -> None:
-    """The command line of a figure of ``sweep``; ``first`` opens its stamp."""
+def main(
+    panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "", tall: float = 1.0
+) -> None:
+    """The command line of a figure of ``sweep``; ``first`` opens its stamp, ``tall`` as in save."""
 
     def command(
         tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
@@ -247,6 +261,6 @@ def main(panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "") ->
         with plainly():
             table = read_tidy(tidy, sweep)
             note = stamp(read_hardware(hardware), table)
-            save(panels(table), f"{first} · {note}" if first else note, stem)
+            save(panels(table), f"{first} · {note}" if first else note, stem, tall=tall)
 
     typer.run(command)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, timed
+from figures.curves import curves, headline, timed
 
 ON_DEVICE, AS_CALLER = "µs on the device", "µs as a caller waits"
 TIMERS = {ON_DEVICE: "device", AS_CALLER: "call"}
@@ -24,6 +24,7 @@ def draw(ax: Axes, tidy: pd.DataFrame, label: str = ON_DEVICE) -> None:
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """One column of panels a vocabulary; a second row where calls were timed too."""
+    tidy = headline(tidy)
     labels = [ON_DEVICE, AS_CALLER] if (tidy["timer"] == "call").any() else [ON_DEVICE]
     vocabularies = [(f"{cols:,} columns", table) for cols, table in tidy.groupby("cols")]
     return [

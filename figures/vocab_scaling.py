@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, timed, with_bandwidth_interval
+from figures.curves import curves, headline, timed, with_bandwidth_interval
 from kernels.registry import DTYPES
 
 
@@ -19,6 +19,11 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
+    """One panel a dtype; of Triton's variants the three that the publications end with."""
+    return by_dtype(headline(tidy))
+
+
+def by_dtype(tidy: pd.DataFrame) -> page.Grid:
     """One panel a dtype."""
     groups = dict(list(tidy.groupby("dtype")))
     return [[page.Panel(d, groups[d], draw) for d in DTYPES if d in groups]]

@@ -20,7 +20,7 @@ from kernels.triton_compiler import compile_triton, specialisations
 
 
 def jobs(arch: str) -> Iterator[Job]:
-    """Every compilation that ``arch`` needs; torch variants need none."""
+    """Every compilation that ``arch`` needs; torch variants and peers need none."""
     for v in VARIANTS:
         for dtype in v.dtypes:
             if v.framework == "cuda":
@@ -55,7 +55,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _attempt(job: Job) -> tuple[Resources, bytes | None]:
+def _attempt(job: Job) -> tuple[list[Resources], bytes | None]:
     try:
         made = compiled(job)
     except CompileError as error:
@@ -63,8 +63,8 @@ def _attempt(job: Job) -> tuple[Resources, bytes | None]:
         failed = Resources(
             job.arch, v.name, v.framework, job.dtype, status="failed", reason=str(error)
         )
-        return failed, None
-    return made.resources, made.cubin
+        return [failed], None
+    return [kernel.resources for kernel in made.kernels], made.cubin
 
 
 def build(arch: str, out: Path) -> list[Resources]:
@@ -76,12 +76,12 @@ def build(arch: str, out: Path) -> list[Resources]:
         old.unlink()
     with ProcessPoolExecutor(cores()) as pool:
         results = list(pool.map(_attempt, jobs(arch), chunksize=4))
-    for row, cubin in results:
+    for (row, *others), cubin in results:
         if cubin is not None:
-            label = row.specialisation.replace(" ", "-").replace("=", "")
+            label = "" if others else row.specialisation.replace(" ", "-").replace("=", "")
             name = "-".join(filter(None, (row.variant, row.dtype, label)))
             write(out / f"{name}.cubin", cubin)
-    rows = [row for row, _ in results]
+    rows = [row for some, _ in results for row in some]
     with (out / "resources.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [f.name for f in fields(Resources)])
         writer.writeheader()

@@ -15,6 +15,8 @@ from kernels.registry import ROOT
 
 CACHE = Path(os.environ.get("SOFTMAX_CACHE", ROOT.parent / "results" / "cache"))
 
+FORMAT = 2  # of what the cache stores
+
 
 class CompileError(RuntimeError):
     """A variant did not compile; the message is the compiler's own."""
@@ -53,12 +55,19 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """Machine code of one job: the cubin, the kernel's symbol in it and what it uses."""
+class Kernel:
+    """A kernel in a cubin: its symbol there and what it uses."""
 
-    cubin: bytes
     symbol: str
     resources: Resources
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of one job, and the kernels in it."""
+
+    cubin: bytes
+    kernels: tuple[Kernel, ...]
 
 
 def cached(key: str, compile_now: Callable[[], Compiled]) -> Compiled:
@@ -66,12 +75,12 @@ def cached(key: str, compile_now: Callable[[], Compiled]) -> Compiled:
     code, facts = CACHE / f"{key}.cubin", CACHE / f"{key}.json"
     if facts.exists() and code.exists():
         stored = json.loads(facts.read_text())
-        return Compiled(code.read_bytes(), stored["symbol"], Resources(**stored["resources"]))
+        kernels = (Kernel(k["symbol"], Resources(**k["resources"])) for k in stored)
+        return Compiled(code.read_bytes(), tuple(kernels))
     made = compile_now()
     CACHE.mkdir(parents=True, exist_ok=True)
     write(code, made.cubin)
-    text = json.dumps({"symbol": made.symbol, "resources": asdict(made.resources)})
-    write(facts, text.encode())
+    write(facts, json.dumps([asdict(kernel) for kernel in made.kernels]).encode())
     return made
 
 
@@ -84,7 +93,7 @@ def write(path: Path, content: bytes) -> None:
 
 def content_key(*parts: object) -> str:
     """A name for everything that decides what a compiler makes."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    return hashlib.sha256("\0".join(map(str, (FORMAT, *parts))).encode()).hexdigest()
 
 
 class PtxasFacts(TypedDict):
@@ -96,8 +105,12 @@ class PtxasFacts(TypedDict):
     static_shared_bytes: int
 
 
-def ptxas_facts(log: str) -> PtxasFacts:
-    """Registers, spills, local and static shared memory out of ``ptxas -v``'s report."""
+def ptxas_facts(log: str, symbol: str) -> PtxasFacts:
+    """Registers, spills, local and static shared memory of ``symbol`` in ``ptxas -v``'s report."""
+    _, found, log = log.partition(f"Compiling entry function '{symbol}'")
+    if not found:
+        raise CompileError(f"ptxas -v did not report {symbol}")
+    log = log.partition("Compiling entry function")[0]
 
     def number(pattern: str, default: int | None = None) -> int:
         if match := re.search(pattern, log):

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import sys
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,7 @@ from kernels.compiled import (
     Compiled,
     CompileError,
     Job,
+    Kernel,
     Resources,
     cached,
     code_bytes,
@@ -18,15 +20,38 @@ from kernels.compiled import (
     ptxas_facts,
 )
 from kernels.fingerprint import cuda_sources
-from kernels.registry import Variant
+from kernels.registry import Launch, Variant
 
 STANDARD = "c++17"
 PTXAS_OPTIONS = ["-v"]
 C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 
+@dataclass(frozen=True)
+class Instance:
+    """One kernel of a file, for one tile where the kernel holds its row."""
+
+    kernel: str
+    tile: tuple[int, int] | None
+
+    def expression(self, dtype: str) -> str:
+        """As C++ names it: softmax<float> or softmax<float, threads, vectors>."""
+        return f"{self.kernel}<{', '.join(map(str, (C_TYPES[dtype], *(self.tile or ()))))}>"
+
+    @property
+    def label(self) -> str:
+        """Empty for the one kernel of a file that streams its row."""
+        words = [f"threads={self.tile[0]}", f"vectors={self.tile[1]}"] if self.tile else []
+        return " ".join([self.kernel, *words] if words else [])
+
+
+def instances(launch: Launch) -> tuple[Instance, ...]:
+    """What a variant's file is compiled to: its kernels, for each of its tiles."""
+    return tuple(Instance(k, t) for t in launch.tiles or (None,) for k in launch.kernels)
+
+
 def compile_cuda(v: Variant, job: Job) -> Compiled:
-    """The kernel ``softmax<T>`` of ``v``'s file; raises CompileError with NVRTC's message."""
+    """Every instance of ``v``'s file; raises CompileError with NVRTC's message."""
     sources = [p.read_text() for p in cuda_sources(v.path)]
     key = content_key(job, v.launch, _nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
     return cached(key, lambda: _compile(v, job))
@@ -51,27 +76,35 @@ def _cuda_headers() -> str:
 def _compile(v: Variant, job: Job) -> Compiled:
     from cuda.core import Program, ProgramOptions
 
+    assert v.launch is not None, f"{v.name} has no launch policy in the registry"
     options = ProgramOptions(
         name=v.path.name,
         arch=job.arch,
         std=STANDARD,
         include_path=[str(v.path.parent), _cuda_headers()],
         ptxas_options=PTXAS_OPTIONS,
+        define_macro=list(v.launch.defines) or None,
     )
-    name, log = f"softmax<{C_TYPES[job.dtype]}>", io.StringIO()
+    # In one program: reading the headers takes longer than compiling a kernel.
+    wanted = {i.expression(job.dtype): i for i in instances(v.launch)}
+    log = io.StringIO()
     try:
         program = Program(v.path.read_text(), "c++", options)
-        code = program.compile("cubin", name_expressions=(name,), logs=log)
+        code = program.compile("cubin", name_expressions=tuple(wanted), logs=log)
     except Exception as error:  # cuda.core raises several types; each carries NVRTC's log
         raise CompileError(str(error).strip()) from error
-    symbol = code.symbol_mapping[name]
-    symbol = symbol.decode() if isinstance(symbol, bytes) else symbol
-    cubin = bytes(code.code)
-    assert v.launch is not None, f"{v.name} has no launch policy in the registry"
-    threads, shared = v.launch.block(sys.maxsize)
-    row = Resources(
-        job.arch, v.name, v.framework, job.dtype,
-        threads=threads, dynamic_shared_bytes=shared, compiler=_nvrtc_version(),
-        **ptxas_facts(log.getvalue()), code_bytes=code_bytes(cubin, symbol),
-    )  # fmt: skip
-    return Compiled(cubin, symbol, row)
+    cubin, report = bytes(code.code), log.getvalue()
+    kernels = []
+    for name, instance in wanted.items():
+        symbol = code.symbol_mapping[name]
+        symbol = symbol.decode() if isinstance(symbol, bytes) else symbol
+        held = v.launch.cols_held(instance.tile)
+        threads, shared = v.launch.block(held or sys.maxsize)
+        row = Resources(
+            job.arch, v.name, v.framework, job.dtype, specialisation=instance.label,
+            cols_held=held, threads=threads, dynamic_shared_bytes=shared,
+            compiler=_nvrtc_version(), **ptxas_facts(report, symbol),
+            code_bytes=code_bytes(cubin, symbol),
+        )  # fmt: skip
+        kernels.append(Kernel(symbol, row))
+    return Compiled(cubin, tuple(kernels))

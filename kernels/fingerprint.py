@@ -17,9 +17,10 @@ _C_INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 
 
 def variant_sha256(variant: Variant) -> str:
-    """SHA-256 (hex) of the variant's code and of its launch policy."""
+    """SHA-256 (hex) of the variant's code, options and launch policy."""
     code = _cuda(variant.path) if variant.path.suffix == ".cu" else _python(variant.path)
-    return hashlib.sha256(f"{code}\n{_policy(variant.launch)}".encode()).hexdigest()
+    told = "".join(f"{name}={value}\n" for name, value in variant.options)
+    return hashlib.sha256(f"{code}\n{told}{_policy(variant.launch)}".encode()).hexdigest()
 
 
 def _policy(launch: Launch | None) -> str:

@@ -2,13 +2,13 @@
 
 import importlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 
 from kernels.compiled import CompileError, Job
-from kernels.cuda_compiler import compile_cuda
+from kernels.cuda_compiler import compile_cuda, instances
 from kernels.registry import Variant, variant
 
 Softmax = Callable[[Tensor, Tensor], Tensor]
@@ -49,8 +49,12 @@ def load(name: str) -> Softmax:
     try:
         module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
     except ImportError as error:
-        raise Unavailable(f"{name} needs the package '{error.name}'") from error
-    return module.softmax
+        group = "peers" if v.framework == "peers" else "gpu"
+        raise Unavailable(
+            f"{name} needs the package '{error.name}': pip install --group {group} "
+            "-c constraints.txt"
+        ) from error
+    return partial(module.softmax, **dict(v.options)) if v.options else module.softmax
 
 
 def tuned(name: str) -> str:
@@ -75,36 +79,43 @@ def check_arguments(x: Tensor, out: Tensor) -> None:
 
 
 class _Cuda:
-    """Launches a compiled ``.cu`` variant, one specialisation a dtype, through cuda.core."""
+    """Launches a compiled ``.cu`` variant through cuda.core."""
 
     def __init__(self, v: Variant) -> None:
         if not torch.cuda.is_available():
             raise Unavailable(f"{v.name} needs a CUDA GPU")
         _check_driver()
-        self.variant = v
-        self.kernels = {}
+        assert v.launch is not None
+        self.variant, self.policy = v, v.launch
+        self.loaded = {}
 
     def __call__(self, x: Tensor, out: Tensor) -> Tensor:
         import numpy as np
         from cuda.core import LaunchConfig, launch
 
-        rows, cols = x.shape
-        assert self.variant.launch is not None
-        threads, shared = self.variant.launch.block(cols)
-        kernel = self.kernels.get(x.dtype) or self._load(x)
-        launch(
-            _stream(torch.cuda.current_stream(x.device).cuda_stream),
-            LaunchConfig(grid=rows, block=threads, shmem_size=shared),
-            kernel,
-            x.data_ptr(),
-            out.data_ptr(),
-            np.int64(x.stride(0)),
-            np.int64(out.stride(0)),
-            np.int32(cols),
+        (rows, cols), policy = x.shape, self.policy
+        tile = policy.tile(cols)
+        kernels = self.loaded.get((x.dtype, tile)) or self._load(x, tile)
+        threads, shared = policy.block(cols)
+        config = LaunchConfig(
+            grid=-(-rows // policy.rows) * policy.splits, block=threads, shmem_size=shared
         )
+        arguments = [
+            x.data_ptr(), out.data_ptr(),
+            np.int64(x.stride(0)), np.int64(out.stride(0)), np.int32(cols),
+        ]  # fmt: skip
+        if policy.rows > 1:
+            arguments.append(np.int32(rows))
+        if policy.splits > 1:
+            # A maximum and a sum for each block; kept by the stream's order until both have run.
+            parts = torch.empty(rows * policy.splits * 2, dtype=torch.float32, device=x.device)
+            arguments.insert(2, parts.data_ptr())
+        stream = _stream(torch.cuda.current_stream(x.device).cuda_stream)
+        for kernel in kernels:
+            launch(stream, config, kernel, *arguments)
         return out
 
-    def _load(self, x: Tensor):
+    def _load(self, x: Tensor, tile: tuple[int, int] | None):
         from cuda.core import Device, ObjectCode
 
         Device(x.device.index).set_current()
@@ -113,9 +124,14 @@ class _Cuda:
             made = compile_cuda(self.variant, job)
         except CompileError as error:
             raise Unavailable(f"{job.variant} does not compile for {job.arch}: {error}") from error
-        kernel = ObjectCode.from_cubin(made.cubin).get_kernel(made.symbol)
-        self.kernels[x.dtype] = kernel
-        return kernel
+        code = ObjectCode.from_cubin(made.cubin)
+        kernels = [
+            code.get_kernel(kernel.symbol)
+            for kernel, instance in zip(made.kernels, instances(self.policy), strict=True)
+            if instance.tile == tile
+        ]
+        self.loaded[x.dtype, tile] = kernels
+        return kernels
 
 
 def architecture() -> str:

@@ -5,7 +5,7 @@ Adding a variant is one kernel file and one line in ``VARIANTS``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -16,20 +16,51 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 
 @dataclass(frozen=True)
 class Launch:
-    """How a CUDA kernel is launched: one block per row.
+    """How a CUDA kernel is launched: a block per row, unless a field says otherwise.
 
-    ``threads`` holds (columns, threads) pairs in ascending order; the first pair
-    whose columns are not exceeded gives the block size, the last pair serves all
-    wider rows.
+    A kernel that streams its row names ``threads``: (columns, threads) pairs in ascending order;
+    the first pair whose columns are not exceeded gives the block, the last serves wider rows.
+    A kernel that holds its row names ``tiles``: (threads, 16-byte vectors a thread) pairs, for each
+    of which it is compiled; the first that holds the row is launched.
+    ``rows`` are the rows that a block's warps share out; ``splits`` the blocks that share a row in
+    two launches, ``partials`` and ``finish``; ``defines`` are macros for the file's compilation.
     """
 
-    threads: tuple[tuple[int, int], ...]
+    threads: tuple[tuple[int, int], ...] = ()
     shared_bytes_per_thread: int = 0
+    tiles: tuple[tuple[int, int], ...] = ()
+    rows: int = 1
+    splits: int = 1
+    defines: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels in the file, in the order of their launches."""
+        return ("partials", "finish") if self.splits > 1 else ("softmax",)
+
+    def tile(self, cols: int) -> tuple[int, int] | None:
+        """The first tile that holds a row of ``cols``; None where the kernel streams.
+
+        Raises ValueError for a row that no tile holds.
+        """
+        if not self.tiles:
+            return None
+        share = -(-cols // (4 * self.splits))  # vectors that a block has to hold
+        for threads, vectors in self.tiles:
+            if share <= threads // self.rows * vectors:
+                return threads, vectors
+        raise ValueError(f"{cols} columns are more than any of the tiles {self.tiles} holds")
 
     def block(self, cols: int) -> tuple[int, int]:
         """Threads and dynamic shared memory (bytes) of a block for rows of ``cols``."""
+        if tile := self.tile(cols):
+            return tile[0], 0
         threads = next((n for limit, n in self.threads if cols <= limit), self.threads[-1][1])
         return threads, threads * self.shared_bytes_per_thread
+
+    def cols_held(self, tile: tuple[int, int] | None) -> int:
+        """Columns that a row may have for ``tile`` to hold it; 0 where the kernel streams."""
+        return tile[0] // self.rows * tile[1] * 4 * self.splits if tile else 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +86,8 @@ class Variant:
     ceiling: bool = False
     launch: Launch | None = None
     graph: bool = True
+    # Keyword arguments of the file's softmax(x, out, ...): one file, several variants.
+    options: tuple[tuple[str, int], ...] = ()
 
     @property
     def framework(self) -> str:
@@ -82,6 +115,20 @@ class Variant:
         return None
 
 
+# S5 gives rows of 1024 columns 256 threads, of 2048 columns 512, and wider ones 1024.
+_BY_COLS = ((1024, 256), (2048, 512), (2049, 1024))
+_SPILLED = "more floats a thread than registers"
+
+
+def _exact(published: Variant) -> tuple[Variant, Variant]:
+    """A kernel of S5 with __expf as published, and with expf: the price of accuracy."""
+    assert published.launch is not None
+    exact = replace(published, name=f"{published.name}_exact",
+                    launch=replace(published.launch, defines=("EXACT",)),
+                    teaches=f"{published.name} with expf: the price of accuracy")  # fmt: skip
+    return published, exact
+
+
 # fmt: off
 VARIANTS = (
     Variant("copy_torch", "torch/copy_torch.py", "-", reads=1, writes=1, ceiling=True, cpu=True,
@@ -103,11 +150,29 @@ VARIANTS = (
     Variant("triton_hybrid", "triton/triton_hybrid.py", "S1", reads=1, writes=1, cpu=True,
             beyond=(16_384, 3),
             teaches="where holding the row should give way to reading it three times"),
+    *(Variant(f"triton_tiled_{block}", "triton/triton_tiled.py", "S1", reads=3, writes=1, cpu=True,
+              options=(("block", block),),
+              teaches="S1's tiled path, which its own wrapper never reached")
+      for block in (1024, 4096, 16_384)),
+    Variant("triton_row_f64", "triton/triton_row_f64.py", "S1", reads=1, writes=1, cpu=True,
+            max_cols=131_072, max_cols_reason="a program would hold the row, most of it spilled",
+            teaches="what summing in float64 costs where the row is held"),
+    Variant("triton_tiled_f64", "triton/triton_tiled_f64.py", "S1", reads=3, writes=1, cpu=True,
+            teaches="what summing in float64 costs where the row is streamed"),
+    Variant("triton_constant", "triton/triton_constant.py", "S1", reads=1, writes=1, cpu=True,
+            max_cols=131_072, max_cols_reason="a program would hold the row, most of it spilled",
+            teaches="shapes as constants: a compilation for each"),
+    Variant("triton_persistent", "triton/triton_persistent.py", "S2", reads=1, writes=1, cpu=True,
+            max_cols=16_384, max_cols_reason="the rows loaded ahead would not fit in shared memory",
+            teaches="as many programs as fit, each loading its next row while it works on one"),
     Variant("triton_online", "triton/triton_online.py", "S1, S5", reads=2, writes=1, cpu=True,
             teaches="maximum and sum in one sweep: three reads become two"),
     Variant("cuda_thread_row", "cuda/cuda_thread_row.cu", "S4", reads=3, writes=1,
             launch=Launch(threads=((1, 1),)),
             teaches="how little one thread per row asks of the memory"),
+    Variant("cuda_block_serial", "cuda/cuda_block_serial.cu", "S4", reads=3, writes=1,
+            launch=Launch(threads=((1, 256),)),
+            teaches="a block per row, one thread of which combines"),
     Variant("cuda_block_tree", "cuda/cuda_block_tree.cu", "S4", reads=3, writes=1,
             launch=Launch(threads=((1, 256),), shared_bytes_per_thread=4),
             teaches="a block per row with a shared-memory tree"),
@@ -115,6 +180,43 @@ VARIANTS = (
             # S4 found its best block to be 512 threads up to 14,080 columns and 1024 above.
             launch=Launch(threads=((14_080, 512), (14_081, 1024)), shared_bytes_per_thread=4),
             teaches="16-byte loads, and what parking exp(x) in the output costs"),
+    *(Variant(f"cuda_float4_{threads}", "cuda/cuda_float4.cu", "S4", reads=3, writes=2,
+              dtypes=("float32",),
+              launch=Launch(threads=((1, threads),), shared_bytes_per_thread=4),
+              teaches=f"the same with {threads} threads for every row")
+      for threads in (256, 512, 1024)),
+    Variant("cuda_warp_reduce", "cuda/cuda_warp_reduce.cu", "S4", reads=3, writes=2,
+            dtypes=("float32",), launch=Launch(threads=((14_080, 512), (14_081, 1024))),
+            teaches="shuffles for the tree"),
+    Variant("cuda_warp_row", "cuda/cuda_warp_row.cu", "S5", reads=1, writes=1, dtypes=("float32",),
+            max_cols=8192, max_cols_reason=_SPILLED,
+            launch=Launch(tiles=tuple((128, 2**k) for k in range(7)), rows=4),
+            teaches="a warp per row, the row in registers"),
+    *_exact(Variant("cuda_block_row", "cuda/cuda_block_row.cu", "S5", reads=1, writes=1,
+                    dtypes=("float32",), max_cols=262_144, max_cols_reason=_SPILLED,
+                    launch=Launch(tiles=tuple((1024, 2**k) for k in range(7))),
+                    teaches="a block per row, the row in registers")),
+    *_exact(Variant("cuda_online_row", "cuda/cuda_online_row.cu", "S5", reads=1, writes=1,
+                    dtypes=("float32",), max_cols=65_536,
+                    max_cols_reason="S5 reads wider rows twice (cuda_online_reload)",
+                    launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(5)))),
+                    teaches="maximum and sum in one sweep, the row in registers")),
+    Variant("cuda_online_reload", "cuda/cuda_online_reload.cu", "S5", reads=2, writes=1,
+            dtypes=("float32",), launch=Launch(threads=_BY_COLS),
+            teaches="maximum and sum in one sweep, the row read again"),
+    Variant("cuda_split_reread", "cuda/cuda_split_reread.cu", "S5", reads=2, writes=1,
+            dtypes=("float32",), launch=Launch(threads=tuple((8 * c, t) for c, t in _BY_COLS),
+                                               splits=8),
+            teaches="a row over 8 blocks, two launches, the row read again"),
+    Variant("cuda_split_rescale", "cuda/cuda_split_rescale.cu", "S5", reads=2, writes=2,
+            dtypes=("float32",), max_cols=262_144, max_cols_reason=_SPILLED,
+            launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(4))), splits=8),
+            teaches="a row over 8 blocks, two launches, the output rescaled"),
+    Variant("liger", "peers/liger.py", "S5", reads=1, writes=1,
+            max_cols=65_536, max_cols_reason="Liger raises beyond",
+            teaches="what a library makes of one program per row"),
+    Variant("quack", "peers/quack.py", "S5", reads=1, writes=1,
+            teaches="a row read once by a cluster of blocks"),
 )
 # fmt: on
 
@@ -129,6 +231,11 @@ def _index(variants: tuple[Variant, ...]) -> Mapping[str, Variant]:
             raise ValueError(f"{v.name} in kernels/registry.py names a missing file: {v.path}")
         if v.framework == "cuda" and v.launch is None:
             raise ValueError(f"{v.name} in kernels/registry.py needs launch=Launch(threads=...)")
+        if v.launch and v.launch.tiles and v.max_cols != v.launch.cols_held(v.launch.tiles[-1]):
+            held = v.launch.cols_held(v.launch.tiles[-1])
+            raise ValueError(
+                f"{v.name} in kernels/registry.py needs max_cols={held}: its last tile"
+            )
     return {v.name: v for v in variants}
 
 

@@ -11,6 +11,7 @@ from kernels.compiled import (
     Compiled,
     CompileError,
     Job,
+    Kernel,
     Resources,
     cached,
     code_bytes,
@@ -31,7 +32,7 @@ def specialisations(name: str) -> tuple[Specialisation, ...]:
     v = variant(name)
     try:
         module = importlib.import_module(f"kernels.triton.{v.path.stem}")
-        return tuple(module.specialisations())
+        return tuple(module.specialisations(**dict(v.options)))
     except Exception as error:  # a file being written may fail in any way
         raise CompileError(
             f"kernels/{v.file} must import and define specialisations(): "
@@ -87,6 +88,6 @@ def _compile(v: Variant, job: Job) -> Compiled:
         job.arch, v.name, v.framework, job.dtype,
         specialisation=spec.label, cols_held=spec.cols_held, threads=spec.num_warps * 32,
         dynamic_shared_bytes=made.metadata.shared, compiler=f"Triton {version('triton')}",
-        **ptxas_facts(log.getvalue()), code_bytes=code_bytes(cubin, symbol),
+        **ptxas_facts(log.getvalue(), symbol), code_bytes=code_bytes(cubin, symbol),
     )  # fmt: skip
-    return Compiled(cubin, symbol, row)
+    return Compiled(cubin, (Kernel(symbol, row),))

@@ -34,6 +34,10 @@ class Source:
         """The archive folder that is read, or that a local run is packed into."""
         return ARCHIVES / self.gpu
 
+    def holds(self, sweep: str) -> bool:
+        """Whether this source has ``sweep``: a GPU can measure any, an archive has what it has."""
+        return self.local or (self.archive / "raw" / f"{sweep}.csv.gz").exists()
+
 
 def validate(config: Mapping[str, Any]) -> None:
     """Raise BadConfig naming the first key or value that the schema does not know."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from snakemake.cli import get_argument_parser
 from snakemake.exceptions import WorkflowError
 
+from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
 
 
@@ -22,6 +23,12 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
     for target in arguments.targets or ():
         if "/" not in target and target not in names:
             raise WorkflowError(f"unknown target '{target}'; known: {', '.join(names)}")
+        if target in SWEEPS and target != "smoke" and not source.holds(target):
+            held = ", ".join(name for name in SWEEPS if name != "smoke" and source.holds(name))
+            raise WorkflowError(
+                f"{source.archive.relative_to(ROOT)} holds no sweep '{target}', and there is no "
+                f"GPU to measure it on, or --config source=archive; it holds: {held}"
+            )
         if target == "archive" and not source.local:
             raise WorkflowError(
                 "archive packs a full run measured here, and this run takes its data from "

@@ -2,13 +2,30 @@
 
 from collections.abc import Mapping
 
-from experiments.sweeps import batch_scaling, small_batch, smoke, vocab_scaling
+from experiments.sweeps import (
+    batch_scaling,
+    course_shapes,
+    cuda_ladder,
+    launch,
+    numerics,
+    small_batch,
+    smoke,
+    tutorial_cols,
+    vocab_scaling,
+    worklog,
+)
 from experiments.sweeps.sweep import MODES, Point, Sweep
 
 SWEEPS: Mapping[str, Sweep] = {
     "vocab_scaling": vocab_scaling.SWEEP,
     "batch_scaling": batch_scaling.SWEEP,
     "small_batch": small_batch.SWEEP,
+    "tutorial_cols": tutorial_cols.SWEEP,
+    "course_shapes": course_shapes.SWEEP,
+    "cuda_ladder": cuda_ladder.SWEEP,
+    "worklog": worklog.SWEEP,
+    "launch": launch.SWEEP,
+    "numerics": numerics.SWEEP,
     "smoke": smoke.SWEEP,
 }
 

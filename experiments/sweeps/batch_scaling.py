@@ -4,13 +4,12 @@ Predicts: one program per row needs a few rows a multiprocessor; below that the 
 rules, and it is flat.  Drawn by figures/batch_scaling.py.  Source: S1's batch scaling.
 """
 
-from experiments.sweeps.sweep import Sweep, powers
-from kernels.registry import BY_NAME
+from experiments.sweeps.sweep import SCALED, Sweep, powers
 
 SWEEP = Sweep(
     rows=powers(2, 0, 16),
     cols=(1024, 8192, 32_000),
     dtypes=("float16", "float32"),
-    variants=tuple(BY_NAME),
+    variants=SCALED,
     quick_rows=powers(16, 0, 4),
 )

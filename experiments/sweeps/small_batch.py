@@ -5,14 +5,13 @@ to one program or block, so that 1 row and 128 rows take the same time.  Both ti
 alone, and what the caller waits for.  Drawn by figures/small_batch.py.  Source: S1's small batch.
 """
 
-from experiments.sweeps.sweep import Sweep, powers
-from kernels.registry import BY_NAME
+from experiments.sweeps.sweep import SCALED, Sweep, powers
 
 SWEEP = Sweep(
     rows=powers(2, 0, 8),
     cols=(32_000, 50_257, 128_256, 201_088),
     dtypes=("bfloat16",),
-    variants=tuple(BY_NAME),
+    variants=SCALED,
     timers=("graph", "call"),
     quick_rows=(1, 16, 256),
     quick_cols=(32_000, 128_256),

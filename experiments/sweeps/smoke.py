@@ -4,13 +4,12 @@ Its times are a CPU's and an interpreter's: they are never drawn with measuremen
 Drawn by figures/smoke.py.
 """
 
-from experiments.sweeps.sweep import Sweep
-from kernels.registry import BY_NAME
+from experiments.sweeps.sweep import SCALED, Sweep
 
 SWEEP = Sweep(
     rows=(1, 5),
     cols=(1, 33, 128, 781),
     dtypes=("float32", "float16"),
-    variants=tuple(BY_NAME),
+    variants=SCALED,
     timers=("host",),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kernels.registry import DTYPES, ELEMENT_BYTES, variant
+from kernels.registry import BY_NAME, DTYPES, ELEMENT_BYTES, variant
 
 # Blocks (fresh processes) a sweep in each mode.
 MODES = {"smoke": 2, "quick": 2, "full": 5}
@@ -26,6 +26,19 @@ class Fill:
     tensor_bytes: int
 
 
+COPIES = tuple(v.name for v in BY_NAME.values() if v.ceiling)
+TORCH = ("torch_eager", "torch_naive", "torch_compile")
+TRITON = tuple(v.name for v in BY_NAME.values() if v.framework == "triton")
+PEERS = tuple(v.name for v in BY_NAME.values() if v.framework == "peers")
+# What the scaling sweeps compare: torch, Triton and peers, and three steps of S4.
+SCALED = (*COPIES, *TORCH, *TRITON, "cuda_thread_row", "cuda_block_tree", "cuda_float4", *PEERS)
+# The steps of S4 and of S5, in the order of publication.
+LADDER, WORKLOG = (
+    tuple(v.name for v in BY_NAME.values() if v.framework == "cuda" and v.publication == source)
+    for source in ("S4", "S5")
+)
+
+
 def powers(base: int, first: int, last: int) -> tuple[int, ...]:
     """base^first ... base^last, both ends included."""
     return tuple(base**k for k in range(first, last + 1))
@@ -35,14 +48,16 @@ def powers(base: int, first: int, last: int) -> tuple[int, ...]:
 class Sweep:
     """One question: the points where ``rows`` x ``cols`` x ``dtypes`` meet, for ``variants``.
 
+    ``shapes`` are (rows, cols) for a question that is no grid, in place of both axes.
     ``again`` names the variant that each block times twice: the two differ by noise alone.
     The ``quick_`` axes thin the question out for a reviewer's five minutes.
     """
 
-    rows: tuple[int, ...] | Fill
-    cols: tuple[int, ...]
     dtypes: tuple[str, ...]
     variants: tuple[str, ...]
+    rows: tuple[int, ...] | Fill = ()
+    cols: tuple[int, ...] = ()
+    shapes: tuple[tuple[int, int], ...] = ()
     timers: tuple[str, ...] = ("graph",)
     again: str = "torch_eager"
     quick_rows: tuple[int, ...] | None = None
@@ -60,6 +75,7 @@ class Sweep:
         cols_axis = self.quick_cols if quick and self.quick_cols else self.cols
         rows_axis = self.quick_rows if quick and self.quick_rows else self.rows
         for dtype in self.dtypes:
+            yield from (Point(dtype, *shape) for shape in self.shapes)
             for cols in cols_axis:
                 if isinstance(rows_axis, Fill):
                     filled = rows_axis.tensor_bytes // (cols * ELEMENT_BYTES[dtype])

@@ -5,8 +5,8 @@ fall to a half (three reads) or below (spills).  Drawn by figures/vocab_scaling.
 figures/fraction_of_copy.py.  Source: S1's vocabulary scaling, widened.
 """
 
-from experiments.sweeps.sweep import Fill, Sweep, powers
-from kernels.registry import BY_NAME, DTYPES
+from experiments.sweeps.sweep import SCALED, Fill, Sweep, powers
+from kernels.registry import DTYPES
 
 # Vocabularies in use: a round 1000, Llama 2 (32000), GPT-2 (50257), Llama 3 (128256),
 # Qwen 2 (151936), gpt-oss (201088).
@@ -16,6 +16,6 @@ SWEEP = Sweep(
     rows=Fill(tensor_bytes=2**29),  # 2^27 elements of 4 bytes, 2^28 of 2
     cols=tuple(sorted((*powers(2, 6, 20), *NAMED))),
     dtypes=DTYPES,
-    variants=tuple(BY_NAME),
+    variants=SCALED,
     quick_cols=(64, 1024, 8192, 32_768, 50_257, 131_072, 1_048_576),
 )

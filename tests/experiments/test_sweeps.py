@@ -41,6 +41,33 @@ def test_small_batch():
     assert set(sweep("small_batch").timers) == {"graph", "call"}
 
 
+def test_tutorial_cols_has_the_publications_axes():
+    dtypes, rows, cols = axes("tutorial_cols")
+    assert (dtypes, rows) == ({"float32"}, [4096])
+    assert cols == [128 * i for i in range(2, 100)]
+    assert (min(cols), max(cols)) == (256, 12_672)  # the first and last row that S2 prints
+
+
+def test_course_shapes_are_the_courses():
+    shapes = {(p.rows, p.cols) for p in sweep("course_shapes").points("full")}
+    timed = {(256, 1024), (1024, 1024), (4096, 1024)}
+    assert shapes == timed | {(16, 8192), (8192, 128), (2048, 2048)}
+
+
+def test_cuda_ladder_shows_the_crossing():
+    _, _, cols = axes("cuda_ladder")
+    assert max(cols) >= 16_384
+    assert 14_080 in cols
+    below, above = (sorted(cols, key=lambda c: (abs(c - 14_080), c))[i] for i in (1, 2))
+    assert abs(below - 14_080) < 1024 > abs(above - 14_080)
+
+
+def test_worklog_has_the_publications_axes():
+    dtypes, rows, cols = axes("worklog")
+    assert (dtypes, rows) == ({"float32"}, [2048])
+    assert cols == [2**k for k in range(10, 19)]
+
+
 def test_smoke_needs_no_gpu():
     assert sweep("smoke").timers == ("host",)
     assert max(p.rows * p.cols for p in sweep("smoke").points("smoke")) < 10_000
@@ -49,7 +76,7 @@ def test_smoke_needs_no_gpu():
 @pytest.mark.parametrize("name", GPU)
 def test_quick_is_part_of_full(name: str):
     quick, full = (set(sweep(name).points(mode)) for mode in ("quick", "full"))
-    assert quick < full
+    assert quick < full or (quick == full and len(full) < 10)
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -85,5 +112,5 @@ def test_an_unknown_variant_or_dtype_is_refused_where_it_is_written():
 
 def test_powers_and_fill():
     assert powers(2, 0, 3) == (1, 2, 4, 8)
-    wide = Sweep(Fill(1024), cols=(64, 512), dtypes=("float32",), variants=("torch_eager",))
+    wide = Sweep(rows=Fill(1024), cols=(64, 512), dtypes=("float32",), variants=("torch_eager",))
     assert list(wide.points("full")) == [Point("float32", 4, 64), Point("float32", 1, 512)]

@@ -16,7 +16,9 @@ from figures.curves import human, log2_ticks, with_bandwidth_interval
 from figures.look import drawn
 from tests.figures.conftest import STALE, resources_of
 
-SWEPT = [name for name in FIGURES if name != "smoke"]
+CURVES = [name for name in FIGURES if name not in ("course_shapes", "launch", "numerics")]
+# Those with points of every kind in the synthetic tables.
+SWEPT = ["vocab_scaling", "fraction_of_copy", "batch_scaling", "batch_latency", "small_batch"]
 
 
 def figure_of(name: str, table: pd.DataFrame) -> tuple[Figure, page.Grid]:
@@ -43,7 +45,7 @@ def only(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
     return table
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", CURVES)
 def test_every_point_is_on_its_panel(name: str, tidy):
     figure, grid = figure_of(name, tidy(FIGURES[name]))
     panels = [panel for row in grid for panel in row]
@@ -133,6 +135,67 @@ def test_small_batch_has_callers_below_only_where_calls_were_timed(tidy):
     table = tidy("small_batch")
     assert len(figure_of("small_batch", table)[1]) == 2
     assert len(figure_of("small_batch", table[table["timer"] != "call"])[1]) == 1
+
+
+def test_every_shape_of_the_course_has_a_mark_of_every_variant_for_both_timers(tidy):
+    table = tidy("course_shapes")
+    compiled = table["variant"] == "torch_compile"
+    table = table[~compiled | (table["timer"] == "device")].copy()
+    table.loc[compiled, ["status", "median_us"]] = "wrong", np.nan
+    figure, (panels,) = figure_of("course_shapes", table)
+    for panel, ax, timer in zip(panels, figure.axes, ("device", "call"), strict=True):
+        for variant in panel.table["variant"].unique():
+            if variant == "torch_compile":
+                assert len(lines(ax, "_torch_compile wrong")) == 6
+                continue
+            (marks,) = lines(ax, f"_{variant}")
+            wanted = only(panel.table, variant=variant, status="ok", timer=timer)["median_us"]
+            assert sorted(xs(marks)) == sorted(wanted)
+            assert [round(h) for h in ys(marks)] == [0, 1, 2, 3, 4, 5]
+
+
+def test_launch_leads_from_the_devices_time_to_the_callers(tidy):
+    table = tidy("launch")
+    table.loc[table["variant"] == "cuda_split_reread", ["status", "median_us"]] = "skipped", np.nan
+    figure, (panels,) = figure_of("launch", table)
+    assert [ax.get_title() for ax in figure.axes] == [
+        "64 x 128, float32", "64 x 1,024, float32", "64 x 8,192, float32",
+    ]  # fmt: skip
+    for panel, ax in zip(panels, figure.axes, strict=True):
+        assert [text.get_text() for text in ax.texts] == ["not timed"]
+        for variant in set(panel.table["variant"]) - {"cuda_split_reread"}:
+            mine = only(panel.table, variant=variant, status="ok").set_index("timer")["median_us"]
+            (line,) = lines(ax, f"_{variant}")
+            assert xs(line) == [mine["device"], mine["call"]]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["on the device", "as a caller waits"]
+
+
+def test_numerics_sets_error_against_speed(tidy):
+    table = tidy("numerics")
+    figure, (panels,) = figure_of("numerics", table)
+    for panel, ax in zip(panels, figure.axes, strict=True):
+        for variant in set(panel.table["variant"]) - {"copy"}:
+            (point,) = only(panel.table, variant=variant).itertuples()
+            (mark,) = lines(ax, f"_{variant}")
+            assert (xs(mark), ys(mark)) == ([point.fraction_of_copy], [point.max_rel_err])
+
+
+def test_headline_figures_leave_the_triton_variants_to_their_own(tidy):
+    table = tidy("vocab_scaling")
+    shown, apart = (
+        {variant for row in grid for panel in row for variant in panel.table["variant"]}
+        for _, grid in (figure_of(name, table) for name in ("vocab_scaling", "triton_paths"))
+    )
+    assert "triton_tiled_1024" not in shown
+    assert shown | apart == {v for v in table["variant"] if drawn(v)}
+
+
+def test_cuda_ladder_marks_the_published_crossing(tidy):
+    figure, _ = figure_of("cuda_ladder", tidy("cuda_ladder"))
+    for ax in figure.axes:
+        (line,) = lines(ax, "14,080 columns: S4's crossing")
+        assert xs(line) == [14_080, 14_080]
 
 
 def test_batch_latency_ends_at_16_mb(tidy):

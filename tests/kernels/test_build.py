@@ -63,12 +63,33 @@ def test_cuda_rows_state_their_launch_policy(built: Path):
     for row in read(built).query("framework == 'cuda'").itertuples():
         launch = variant(str(row.variant)).launch
         assert launch is not None
-        assert (row.threads, row.dynamic_shared_bytes) == launch.block(10**9)
+        assert (row.threads, row.dynamic_shared_bytes) == launch.block(int(row.cols_held) or 10**9)
+
+
+def test_a_variant_that_holds_its_row_is_there_for_each_of_its_tiles(built: Path):
+    table = read(built)
+    for v in VARIANTS:
+        if v.launch and v.launch.tiles:
+            held = sorted(set(table.loc[table["variant"] == v.name, "cols_held"]))
+            assert held == [v.launch.cols_held(tile) for tile in v.launch.tiles]
+            assert held[-1] == v.max_cols
+
+
+def test_more_floats_than_registers_spill(built: Path):
+    table = read(built)
+    for name in ("cuda_warp_row", "cuda_block_row"):
+        mine = table[table["variant"] == name].sort_values("cols_held")
+        assert mine["spill_bytes"].iloc[-1] > 0
+        assert (mine["spill_bytes"].iloc[:4] == 0).all()
 
 
 def test_every_row_has_its_cubin(built: Path):
+    table = read(built)
     cubins = list(built.glob("*.cubin"))
-    assert len(cubins) == len(read(built))
+    # A cubin a compilation: a CUDA file's kernels share one.
+    triton = int((table["framework"] == "triton").sum())
+    cuda = table.loc[table["framework"] == "cuda", ["variant", "dtype"]].drop_duplicates()
+    assert len(cubins) == triton + len(cuda)
     for path in cubins:
         with path.open("rb") as file:
             assert ELFFile(file).header["e_machine"] == "EM_CUDA", path.name

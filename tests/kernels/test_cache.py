@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernels import compiled, cuda_compiler, registry, triton_compiler
-from kernels.compiled import Compiled, CompileError, Job, Resources, ptxas_facts
+from kernels.compiled import Compiled, CompileError, Job, Kernel, Resources, ptxas_facts
 from kernels.cuda_compiler import compile_cuda
 from kernels.registry import Launch, Variant, variant
 from kernels.triton_compiler import compile_triton
@@ -38,7 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     def compile_now(v: Variant, job: Job) -> Compiled:
         reached.append(job)
         row = Resources(job.arch, v.name, v.framework, job.dtype, registers=32)
-        return Compiled(b"cubin", "symbol", row)
+        return Compiled(b"cubin", (Kernel("symbol", row),))
 
     monkeypatch.setattr(cuda_compiler, "_compile", compile_now)
     monkeypatch.setattr(triton_compiler, "_compile", compile_now)
@@ -50,7 +50,7 @@ def test_the_second_compilation_gives_the_first_ones_content(monkeypatch: pytest
     monkeypatch.setattr(cuda_compiler, "_compile", None)
     assert compile_cuda(variant(JOB.variant), JOB) == first
     assert first.cubin.startswith(b"\x7fELF")
-    assert first.resources.registers
+    assert first.kernels[0].resources.registers
 
 
 def test_the_same_content_is_compiled_once(calls: list[Job]):
@@ -113,7 +113,7 @@ def test_a_failure_is_not_kept(
         compile_cuda(variant(JOB.variant), JOB)
     assert not empty_cache.exists() or not list(empty_cache.iterdir())
     path.write_text(right)
-    assert compile_cuda(variant(JOB.variant), JOB).resources.status == "ok"
+    assert compile_cuda(variant(JOB.variant), JOB).kernels[0].resources.status == "ok"
 
 
 def test_half_a_cache_entry_is_compiled_again(empty_cache: Path, calls: list[Job]):
@@ -124,16 +124,58 @@ def test_half_a_cache_entry_is_compiled_again(empty_cache: Path, calls: list[Job
     assert calls == [JOB, JOB]
 
 
-def test_ptxas_report_gives_each_number_its_column():
-    log = (
-        "ptxas info: 16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
-        "ptxas info: Used 40 registers, used 1 barriers, 1024 bytes smem\n"
-    )
-    assert ptxas_facts(log) == {
+REPORT = """ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : 16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas info    : 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 22 registers, used 0 barriers
+"""
+
+
+def test_ptxas_report_gives_each_number_its_column_and_kernel():
+    assert ptxas_facts(REPORT, "first") == {
         "registers": 40, "spill_bytes": 20, "local_bytes": 16, "static_shared_bytes": 1024,
+    }  # fmt: skip
+    assert ptxas_facts(REPORT, "second") == {
+        "registers": 22, "spill_bytes": 0, "local_bytes": 0, "static_shared_bytes": 0,
     }  # fmt: skip
 
 
-def test_a_report_without_registers_is_an_error_that_quotes_it():
+def test_a_report_without_the_kernel_or_its_registers_is_an_error_that_says_so():
+    with pytest.raises(CompileError, match="did not report third"):
+        ptxas_facts(REPORT, "third")
     with pytest.raises(CompileError, match=r"did not report .* it said: nothing of use"):
-        ptxas_facts("nothing of use")
+        ptxas_facts("Compiling entry function 'a' nothing of use", "a")
+
+
+def test_a_file_is_compiled_at_once_for_all_its_tiles():
+    made = compile_cuda(variant("cuda_online_row"), replace(JOB, variant="cuda_online_row"))
+    rows = [kernel.resources for kernel in made.kernels]
+    assert [row.cols_held for row in rows] == [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]
+    assert [row.threads for row in rows] == [256, 512, *[1024] * 5]
+    assert rows[0].specialisation == "softmax threads=256 vectors=1"
+    assert len({kernel.symbol for kernel in made.kernels}) == 7
+
+
+def test_exact_functions_are_another_compilation():
+    fast, exact = (
+        compile_cuda(variant(name), replace(JOB, variant=name))
+        for name in ("cuda_block_row", "cuda_block_row_exact")
+    )
+    assert fast.cubin != exact.cubin
+    assert all(
+        f.resources.code_bytes < e.resources.code_bytes
+        for f, e in zip(fast.kernels, exact.kernels, strict=True)
+        if f.resources.code_bytes and e.resources.code_bytes
+    )
+
+
+def test_exp2f_of_a_scaled_argument_is_the_machine_code_of_expf_intrinsic(sources: Path):
+    header = sources / "cuda" / "exponential.cuh"
+    v, job = variant("cuda_block_row"), replace(JOB, variant="cuda_block_row")
+    published, exact = compile_cuda(v, job), compile_cuda(variant("cuda_block_row_exact"), job)
+    text = header.read_text()
+    assert "return __expf(v);" in text
+    header.write_text(text.replace("return __expf(v);", "return exp2f(v * 1.44269504f);"))
+    assert compile_cuda(v, job).cubin == published.cubin != exact.cubin

@@ -1,5 +1,8 @@
 """Binding a variant: what a machine lacks and what a caller gets wrong is said, not met below."""
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 from torch import Tensor
@@ -28,8 +31,55 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
         raise ImportError(name="triton")
 
     monkeypatch.setattr(launch.importlib, "import_module", missing)
-    with pytest.raises(Unavailable, match="triton_row needs the package 'triton'"):
+    with pytest.raises(Unavailable, match="triton_row needs the package 'triton': pip install"):
         load.__wrapped__("triton_row")
+
+
+@pytest.mark.parametrize(
+    ("name", "modules", "call"),
+    [
+        ("liger", ("liger_kernel.ops.softmax", "liger_kernel.ops.utils"), ((5, 33), 64, 4)),
+        ("quack", ("quack.softmax",), ((5, 33),)),
+    ],
+)
+def test_a_peer_writes_to_the_callers_memory(
+    name: str, modules: tuple[str, ...], call: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[object] = []
+
+    class Kernel:
+        def __getitem__(self, grid: tuple[int]):
+            def launch(out: Tensor, _o: int, x: Tensor, _x: int, cols: int, **how: int) -> None:
+                seen.extend([(*grid, cols), how["BLOCK_SIZE"], how["num_warps"]])
+                out.copy_(torch.softmax(x, dim=1))
+
+            return launch
+
+    def op(x: Tensor, out: Tensor) -> None:
+        seen.append(tuple(x.shape))
+        out.copy_(torch.softmax(x, dim=1))
+
+    for path in modules:
+        stub = ModuleType(path)
+        vars(stub).update(
+            _softmax_single_block_forward_kernel=Kernel(), _softmax_fwd=op,
+            calculate_settings=lambda cols: (64, 4),
+        )  # fmt: skip
+        monkeypatch.setitem(sys.modules, path, stub)
+    monkeypatch.delitem(sys.modules, f"kernels.peers.{name}", raising=False)
+    x = torch.randn(5, 33)
+    y = torch.zeros_like(x)
+    assert load.__wrapped__(name)(x, y) is y
+    assert torch.equal(y, torch.softmax(x, dim=1))
+    assert tuple(seen) == call
+    monkeypatch.delitem(sys.modules, f"kernels.peers.{name}")
+
+
+def test_a_peer_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "quack", None)
+    monkeypatch.delitem(sys.modules, "kernels.peers.quack", raising=False)
+    with pytest.raises(Unavailable, match=r"quack needs .*pip install --group peers"):
+        load.__wrapped__("quack")
 
 
 WRONG_ARGUMENTS = {

@@ -67,5 +67,37 @@ def test_the_first_limit_that_holds_the_row_sets_the_block():
     ]  # fmt: skip
 
 
+TILES = Launch(tiles=((128, 1), (128, 4), (1024, 4)), rows=4)
+
+
+@pytest.mark.parametrize(
+    ("cols", "tile"),
+    [(1, (128, 1)), (128, (128, 1)), (129, (128, 4)), (512, (128, 4)), (513, (1024, 4))],
+)
+def test_the_first_tile_that_holds_the_row_is_launched(cols: int, tile: tuple[int, int]):
+    # Four rows share a block: 32 threads of 4 floats a vector hold 128 columns.
+    assert TILES.tile(cols) == tile
+    assert TILES.block(cols) == (tile[0], 0)
+
+
+def test_a_row_that_no_tile_holds_is_an_error():
+    assert TILES.cols_held(TILES.tiles[-1]) == 4096
+    with pytest.raises(ValueError, match="4097 columns are more than any of the tiles"):
+        TILES.tile(4097)
+
+
+def test_blocks_that_share_a_row_hold_whole_vectors_of_it():
+    launch = Launch(tiles=((32, 1), (32, 2)), splits=8)
+    assert [launch.tile(cols) for cols in (1024, 1025)] == [(32, 1), (32, 2)]
+    assert [launch.cols_held(tile) for tile in launch.tiles] == [1024, 2048]
+    assert launch.kernels == ("partials", "finish")
+
+
+def test_max_cols_is_what_the_last_tile_holds():
+    wrong = Variant("w", "cuda/cuda_block_row.cu", "-", 1, 1, "nothing", max_cols=9, launch=TILES)
+    with pytest.raises(ValueError, match=r"^w in .* needs max_cols=4096: its last tile$"):
+        registry._index((wrong,))
+
+
 def test_the_framework_is_the_folder():
     assert Variant("a", "cuda/a.cu", "-", 1, 1, "nothing").framework == "cuda"

@@ -1,0 +1,46 @@
+"""What does a caller wait for that the device does not do?
+
+python -m figures.launch TIDY.csv --hardware hardware.json --stem OUTDIR/launch
+"""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from figures import FIGURES, page
+from figures.look import in_order, look
+from figures.rungs import time_axis
+
+ROWS = 64
+
+
+def draw(ax: Axes, tidy: pd.DataFrame) -> None:
+    """A line a variant from the device's microseconds to the caller's, for a table of one shape."""
+    names = in_order(tidy["variant"])
+    times = tidy[tidy["status"] == "ok"].set_index(["variant", "timer"])["median_us"]
+    for height, name in enumerate(names):
+        if name not in times.index.get_level_values("variant"):
+            ax.text(0.02, height, "not timed", transform=ax.get_yaxis_transform(), va="center")
+            continue
+        device, call = times[name, "device"], times[name, "call"]
+        ax.plot([device, call], [height, height], color=look(name).colour, label=f"_{name}")
+        ax.plot(device, height, "o", color="black", label="on the device")
+        ax.plot(call, height, "D", color="0.6", label="as a caller waits")
+    ax.set(yticks=range(len(names)), yticklabels=[look(name).label for name in names])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    time_axis(ax)
+    ax.set(xlabel="µs")
+
+
+def panels(tidy: pd.DataFrame) -> page.Grid:
+    """One panel a number of columns, at 64 rows."""
+    some = tidy[tidy["rows"] == ROWS]
+    return [
+        [
+            page.Panel(f"{ROWS} x {cols:,}, float32", table, draw, in_legend=False)
+            for cols, table in some.groupby("cols")
+        ]
+    ]
+
+
+if __name__ == "__main__":
+    page.main(panels, FIGURES["launch"], tall=2.3)  # a line a variant

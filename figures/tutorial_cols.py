@@ -1,0 +1,26 @@
+"""Is one program per row faster than torch and four times faster than unfused steps?
+
+python -m figures.tutorial_cols TIDY.csv --hardware hardware.json --stem OUTDIR/tutorial_cols
+"""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from figures import FIGURES, page
+from figures.curves import curves, timed, with_bandwidth_interval
+
+
+def draw(ax: Axes, tidy: pd.DataFrame) -> None:
+    """Useful GB/s against columns, on the linear axes of S2's plot."""
+    table = with_bandwidth_interval(timed(tidy, "device"))
+    curves(ax, table, "cols", "useful_gbps", "gbps_low", "gbps_high", x_log=False)
+    ax.set(xlabel="columns", ylabel="useful GB/s")
+
+
+def panels(tidy: pd.DataFrame) -> page.Grid:
+    """One panel: 4096 rows, float32."""
+    return [[page.Panel("float32, 4,096 rows", tidy, draw)]]
+
+
+if __name__ == "__main__":
+    page.main(panels, FIGURES["tutorial_cols"])

@@ -1,0 +1,30 @@
+// cuda_online_reload: a block per row, maximum and sum in one sweep, the row loaded again.
+//   moves    X twice, Y once
+//   launch   grid = rows, block = 256, 512 (above 1024 columns) or 1024 (above 2048)
+//   holds    float32, any cols; rows off 16 bytes go element by element
+//   teaches  a second read costs less than spills, and more than a row that fits
+//   source   S5, the online two-pass kernel; Milakov and Gimelshein 2018
+
+#include "online.cuh"
+#include "vectors.cuh"
+
+template <class T>
+__global__ void __launch_bounds__(1024)
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols) {
+    x += blockIdx.x * x_stride;
+    out += blockIdx.x * out_stride;
+    int first = 4 * threadIdx.x, step = 4 * blockDim.x;
+
+    Partial row = EMPTY;
+#pragma unroll 8
+    for (int j = first; j < cols; j += step)
+        row.add(load(x, j, cols, on_16_bytes(x)));
+    row = over_block(row);
+
+    float inverse = __frcp_rn(row.sum);
+#pragma unroll 8
+    for (int j = first; j < cols; j += step) {
+        float4 v = load<true>(x, j, cols, on_16_bytes(x));
+        store(out, j, cols, on_16_bytes(out), scaled(exponentials(v, row.max), inverse));
+    }
+}

@@ -1,0 +1,37 @@
+// cuda_split_reread: a row shared by 8 blocks in two launches; the second reads the row again.
+//   moves    X twice, Y once
+//   launch   twice, grid = 8 x rows, block = 256, 512 (above 8192 columns) or 1024 (above 16,384)
+//   holds    float32, any cols; rows off 16 bytes go element by element
+//   teaches  what splitting a row buys where blocks cannot wait for one another
+//   source   S5, the split kernel as it is printed
+
+#include "split.cuh"
+
+template <class T>
+__global__ void __launch_bounds__(1024)
+    partials(const T *x, T *, Partial *parts, long long x_stride, long long, int cols) {
+    Share mine(cols);
+    x += mine.row * x_stride;
+    Partial part = EMPTY;
+#pragma unroll 8
+    for (int j = mine.first + 4 * threadIdx.x; j < mine.last; j += 4 * blockDim.x)
+        part.add(load(x, j, mine.last, on_16_bytes(x)));
+    part = over_block(part);
+    if (threadIdx.x == 0)
+        parts[blockIdx.x] = part;
+}
+
+template <class T>
+__global__ void __launch_bounds__(1024)
+    finish(const T *x, T *out, Partial *parts, long long x_stride, long long out_stride, int cols) {
+    Share mine(cols);
+    x += mine.row * x_stride;
+    out += mine.row * out_stride;
+    Partial row = whole(parts, mine.row);
+    float inverse = __frcp_rn(row.sum);
+#pragma unroll 8
+    for (int j = mine.first + 4 * threadIdx.x; j < mine.last; j += 4 * blockDim.x) {
+        float4 v = load<true>(x, j, mine.last, on_16_bytes(x));
+        store(out, j, mine.last, on_16_bytes(out), scaled(exponentials(v, row.max), inverse));
+    }
+}

@@ -1,0 +1,1 @@
+"""Adapters to other projects' softmaxes: optional, and their code is theirs."""
