@@ -119,7 +119,7 @@ def pack(results: Path, folder: Path) -> None:
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
     names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-    names += ["hardware.json", "correctness.csv", "gpu_tests.xml"]
+    names += ["hardware.json", "correctness.csv", "accuracy.csv", "gpu_tests.xml"]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))

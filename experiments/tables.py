@@ -2,6 +2,7 @@
 
 RAW    one row a sample; results/<source>/raw/<sweep>.csv.gz
 TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
+ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/accuracy.csv
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).
 """
@@ -103,6 +104,24 @@ TIDY = pa.DataFrameSchema(
         "throttled_share": pa.Column(float, **_real),
         "contended_share": pa.Column(float, **_real),
         "stale": pa.Column(bool, coerce=True),
+    },
+    strict=True,
+    ordered=True,
+)
+
+ACCURACY = pa.DataFrameSchema(
+    {
+        "variant": pa.Column(str, **_text),
+        "dtype": _one_of(DTYPES),
+        "input": pa.Column(str, **_text),
+        "rows": pa.Column(int, coerce=True),
+        "cols": pa.Column(int, coerce=True),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "max_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "mean_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "row_sum_err": pa.Column(float, pa.Check.ge(0), **_real),
+        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
     },
     strict=True,
     ordered=True,

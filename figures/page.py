@@ -119,13 +119,19 @@ def _first_line(error: Exception) -> str:
 # --- Stamp ------------------------------------------------------------------------------------
 
 
-def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
-    """Where the data came from, and what a reader must know to trust them."""
+def origin(hardware: dict[str, Any]) -> list[str]:
+    """Where data came from: GPU, archive or local, date, mode, versions."""
     source = str(hardware["source"]).split("-")[0]
     device = hardware["gpu"] or hardware.get("cpu") or "CPU"
     parts = [device, source, f"measured {hardware['measured_utc'][:10]}", hardware["mode"]]
     versions = hardware.get("packages", {})
     parts += [f"{p} {versions[p]}" for p in ("torch", "triton") if versions.get(p)]
+    return [str(part) for part in parts]
+
+
+def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
+    """Where the data came from, and what a reader must know to trust them."""
+    parts = origin(hardware)
     measured = table[table["status"] == "ok"]
     if len(measured):
         few, many = measured["n_blocks"].min(), measured["n_blocks"].max()
@@ -136,7 +142,7 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
             parts.append(f"{slowed} of {len(measured)} points have {word} samples")
     if table["stale"].any():
         parts.append(STALE)
-    return " · ".join(map(str, parts))
+    return " · ".join(parts)
 
 
 # --- Output -----------------------------------------------------------------------------------

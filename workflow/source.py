@@ -34,9 +34,13 @@ class Source:
         """The archive folder that is read, or that a local run is packed into."""
         return ARCHIVES / self.gpu
 
-    def holds(self, sweep: str) -> bool:
-        """Whether this source has ``sweep``: a GPU can measure any, an archive has what it has."""
-        return self.local or (self.archive / "raw" / f"{sweep}.csv.gz").exists()
+    def holds(self, file: str) -> bool:
+        """Whether ``file`` can be had: a GPU can make any, an archive has what was recorded."""
+        return self.local or (self.archive / file).exists()
+
+    def measures(self, sweep: str) -> bool:
+        """Whether the samples of ``sweep`` can be had."""
+        return self.holds(f"raw/{sweep}.csv.gz")
 
 
 def validate(config: Mapping[str, Any]) -> None:

@@ -23,8 +23,8 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
     for target in arguments.targets or ():
         if "/" not in target and target not in names:
             raise WorkflowError(f"unknown target '{target}'; known: {', '.join(names)}")
-        if target in SWEEPS and target != "smoke" and not source.holds(target):
-            held = ", ".join(name for name in SWEEPS if name != "smoke" and source.holds(name))
+        if target in SWEEPS and target != "smoke" and not source.measures(target):
+            held = ", ".join(name for name in SWEEPS if name != "smoke" and source.measures(name))
             raise WorkflowError(
                 f"{source.archive.relative_to(ROOT)} holds no sweep '{target}', and there is no "
                 f"GPU to measure it on, or --config source=archive; it holds: {held}"

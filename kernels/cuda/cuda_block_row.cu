@@ -2,7 +2,8 @@
 //   moves    X once, Y once, until the row spills
 //   launch   grid = rows, block = 1024
 //   holds    float32, cols <= 262,144 (256 floats a thread); rows off 16 bytes go by element
-//   teaches  32 times the registers of a warp move the spill 32 times further, for two barriers
+//   teaches  32 times the threads of a warp move the spill 8 times further: 1024 threads leave each
+//            64 registers, not 255
 //   source   S5, the fused block kernel
 
 #include "block_tree.cuh"

@@ -17,7 +17,7 @@ from tests.experiments.raw import Row, blocks, raw
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
 RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-OTHERS = ["hardware.json", "correctness.csv", "gpu_tests.xml"]
+OTHERS = ["hardware.json", "correctness.csv", "accuracy.csv", "gpu_tests.xml"]
 
 
 def samples(**changes: object) -> list[Row]:
@@ -34,6 +34,7 @@ def results(tmp_path: Path) -> Path:
     (folder / "benchmarks").mkdir()
     (folder / "hardware.json").write_text(json.dumps(FACTS))
     (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
+    (folder / "accuracy.csv").write_text("variant,status\ntorch_eager,ok\n")
     (folder / "gpu_tests.xml").write_text("<testsuites/>")
     (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
     for name in RAW_FILES:
@@ -65,7 +66,7 @@ def test_what_is_packed_comes_back(results: Path, packed: Path, tmp_path: Path):
     assert sorted(sums(packed)) == sorted(names)
     for name in names:
         assert verify(packed, name).read_bytes() == (results / name).read_bytes()
-    for name in (*RAW_FILES, "correctness.csv", "gpu_tests.xml"):
+    for name in (*RAW_FILES, "correctness.csv", "accuracy.csv", "gpu_tests.xml"):
         ingest(packed, name, tmp_path / "out" / name)
         assert (tmp_path / "out" / name).read_bytes() == (results / name).read_bytes()
 
@@ -211,7 +212,7 @@ def test_stale_measurements_are_not_packed(
     assert "the code of copy_torch, torch_eager has changed" in refusal(results, tmp_path, capsys)
 
 
-@pytest.mark.parametrize("name", [RAW_FILES[2], "correctness.csv", "gpu_tests.xml"])
+@pytest.mark.parametrize("name", [RAW_FILES[2], "correctness.csv", "accuracy.csv", "gpu_tests.xml"])
 def test_what_is_not_finished_is_named(
     name: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

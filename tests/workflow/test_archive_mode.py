@@ -21,6 +21,7 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
     for figure, sweep in FIGURES.items():
         for suffix in ("svg", "png", "pdf"):
             assert (made / "figures" / f"{figure}.{suffix}").exists() == (sweep != "smoke")
+    assert (made / "figures" / "accuracy.png").exists()
     for sweep in SWEEPS:
         assert (made / "tidy" / f"{sweep}.csv").exists() == (sweep != "smoke")
 
@@ -51,6 +52,21 @@ def test_a_damaged_file_stops_the_run_by_name(copy: Path):
     assert f"archive/{GPU}/raw/small_batch.csv.gz differs from what was recorded" in done.stdout
     assert "cut off or damaged" in done.stdout
     assert not (copy / "results" / SOURCE / "raw" / "small_batch.csv.gz").exists()
+
+
+def test_what_was_not_recorded_is_left_out_and_refused_by_name(copy: Path):
+    archive = copy / "experiments" / "archive" / GPU
+    for name in ("raw/worklog.csv.gz", "accuracy.csv"):
+        (archive / name).unlink()
+    listed = snakemake(copy, "-n", *CONFIG)
+    assert listed.returncode == 0, listed.stdout
+    assert "vocab_scaling" in listed.stdout
+    assert "worklog" not in listed.stdout
+    assert "accuracy" not in listed.stdout
+    refused = snakemake(copy, "worklog", *CONFIG)
+    assert refused.returncode != 0
+    assert f"archive/{GPU} holds no sweep 'worklog'" in refused.stdout
+    assert "it holds: vocab_scaling, batch_scaling" in refused.stdout
 
 
 def test_an_archived_run_is_not_packed_again(copy: Path):

@@ -9,7 +9,7 @@ rule ingest:
         "results/logs/archive-{gpu}/ingest/{file}.log",
     wildcard_constraints:
         gpu="[a-z0-9-]+",
-        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|gpu_tests\.xml",
+        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|accuracy\.csv|gpu_tests\.xml",
     conda:
         "../../environment.yml"
     shell:
@@ -48,6 +48,7 @@ rule archive:
             "results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS
         ),
         f"results/{SOURCE.name}/correctness.csv",
+        f"results/{SOURCE.name}/accuracy.csv",
         f"results/{SOURCE.name}/gpu_tests.xml",
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:

@@ -26,6 +26,15 @@ def figures_of(sweep, source):
     ]
 
 
+def accuracy_figure(source):
+    if not source.holds("accuracy.csv"):
+        return []
+    return [
+        f"results/{source.name}/figures/accuracy.{suffix}"
+        for suffix in ("svg", "png", "pdf")
+    ]
+
+
 # A kernel's code decides whether it is measured again, not the date of its file or a comment.
 FINGERPRINTS = {name: variant_sha256(v) for name, v in BY_NAME.items()}
 

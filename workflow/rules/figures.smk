@@ -28,6 +28,26 @@ rule figure:
         " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
+rule accuracy_figure:
+    """Draw the errors of every variant by kind of input."""
+    input:
+        STYLE,
+        "figures/accuracy.py",
+        table="results/{source}/accuracy.csv",
+        hardware="results/{source}/hardware.json",
+    output:
+        multiext("results/{source}/figures/accuracy", ".svg", ".png", ".pdf"),
+    log:
+        "results/logs/{source}/figure-accuracy.log",
+    conda:
+        "../../environment.yml"
+    params:
+        stem=lambda wildcards, output: output[0].removesuffix(".svg"),
+    shell:
+        "python -m figures.accuracy {input.table} --hardware {input.hardware}"
+        " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+
+
 rule resources_figure:
     """Draw registers and spills against the columns held, for every architecture."""
     input:

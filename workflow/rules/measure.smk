@@ -53,6 +53,30 @@ rule prepare:
         " --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 40 {log}"
 
 
+rule accuracy:
+    """Compare every variant with float64 on several kinds of input, in units of the last place."""
+    input:
+        ancient("results/{source}/correctness.csv"),
+        "experiments/accuracy.py",
+    output:
+        "results/{source}/accuracy.csv",
+    log:
+        "results/logs/{source}/accuracy.log",
+    wildcard_constraints:
+        source="local-[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        device=device_of,
+        kernels=FINGERPRINTS,
+    shell:
+        "python -m experiments.accuracy --device {params.device} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}; cat {log}"
+
+
 rule block:
     """Measure one block: a fresh process, all variants of a sweep interleaved."""
     input:

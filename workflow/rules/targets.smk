@@ -5,6 +5,7 @@ rule figures:
     """Every figure of this run's source, and the resources of the build."""
     input:
         [figures_of(sweep, SOURCE.name) for sweep in GPU_SWEEPS],
+        accuracy_figure(SOURCE),
         rules.resources_figure.output,
     localrule: True
 

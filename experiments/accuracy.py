@@ -1,0 +1,118 @@
+"""How accurate is each variant, by kind of input?  Errors in units of the last place.
+
+    python -m experiments.accuracy --device cuda --out accuracy.csv
+
+A unit in the last place (ulp) of an exact result is the distance between the two numbers of the
+output's type around it: half a unit is what rounding alone may cost.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain, product
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import torch
+import typer
+from torch import Tensor
+
+from experiments.check import planted
+from experiments.pool import pool
+from experiments.tables import ACCURACY, validated
+from kernels.fingerprint import variant_sha256
+from kernels.registry import DTYPES, VARIANTS, variant
+
+SHAPES = ((64, 1000), (8, 50_257), (4, 131_072))
+SMALL = ((5, 781), (2, 1000))  # what the interpreter does in seconds
+INF = float("inf")
+
+
+def inputs(rows: int, cols: int, dtype: torch.dtype, device: str) -> Iterator[tuple[str, Tensor]]:
+    """Each kind of input (rows, cols) by name, rounded to ``dtype``."""
+    generator = torch.Generator(device).manual_seed(rows * cols)
+
+    def normal() -> Tensor:
+        return torch.empty(rows, cols, device=device).normal_(generator=generator)
+
+    yield "normal", normal().to(dtype)
+    yield "outliers", planted(rows, cols, dtype, device, seed=1)
+    yield "shifted by 1e4", (normal() + 1e4).to(dtype)
+    yield "long tails", torch.sinh(2 * normal()).to(dtype)
+    yield "near-uniform", (1e-3 * normal()).to(dtype)
+    peaked = torch.zeros(rows, cols, device=device)
+    peaked[torch.arange(rows), torch.arange(rows) * 7 % cols] = 30.0
+    yield "one-hot", peaked.to(dtype)
+    masked = normal()
+    masked[normal() > 0] = -INF
+    masked[:, 0] = 0.0  # no row is masked throughout
+    yield "-inf masks", masked.to(dtype)
+
+
+def ulps(y: Tensor, exact: Tensor) -> Tensor:
+    """|y - exact| in units of the last place of ``exact`` (float64) in the type of ``y``.
+
+    NaN for results below the smallest normal number of float32 and bfloat16: GPUs may flush them to
+    zero.  Those of float16 are computed in float32 and rounded to its even steps.
+    """
+    kind = torch.finfo(y.dtype)
+    unit = torch.ldexp(torch.full_like(exact, kind.eps / 2), torch.frexp(exact).exponent)
+    error = (y.double() - exact).abs_().div_(unit.clamp_min_(kind.tiny * kind.eps))
+    flushed = (
+        exact < kind.tiny if y.dtype != torch.float16 else torch.zeros_like(y, dtype=torch.bool)
+    )
+    return error.masked_fill_(flushed, torch.nan)
+
+
+def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
+    """One row a (shape, kind of input) for variant ``name`` at ``dtype``."""
+    from kernels.launch import Unavailable, load
+
+    rows = []
+    for shape in SHAPES if device == "cuda" else SMALL:
+        for kind, x in inputs(*shape, getattr(torch, dtype), device):
+            row: dict[str, Any] = {
+                "variant": name, "dtype": dtype, "input": kind, "rows": shape[0],
+                "cols": shape[1], "status": "skipped", "reason": "",
+                "kernel_sha256": variant_sha256(variant(name)),
+            }  # fmt: skip
+            rows.append(row)
+            row["reason"] = variant(name).refusal(dtype, shape[1], device) or ""
+            if row["reason"]:
+                continue
+            try:
+                y = load(name)(x, torch.full_like(x, torch.nan))
+            except Unavailable as error:
+                row["reason"] = str(error)
+                continue
+            except Exception as error:  # a variant that fails is a row, not the end of the report
+                row["reason"] = f"{type(error).__name__}: {error}"
+                continue
+            exact = torch.softmax(x.double(), dim=1)
+            error = ulps(y, exact)
+            row["status"] = "ok" if bool(y.isfinite().all()) else "wrong"
+            row["reason"] = "" if row["status"] == "ok" else "NaN or infinity in the output"
+            row["max_ulps"] = float(error.nan_to_num(0.0, posinf=INF).max())
+            row["mean_ulps"] = float(error.nanmean())
+            row["row_sum_err"] = float((y.double().sum(dim=1) - 1).abs().max())
+    return rows
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="the report, a CSV")],
+    device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
+) -> None:
+    """Write the report."""
+    if device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    names = [v.name for v in VARIANTS if not v.ceiling]
+    with pool(device) as processes:
+        reports = processes.map(report, *zip(*product(names, DTYPES, [device]), strict=True))
+        table = pd.DataFrame(chain.from_iterable(reports))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    validated(ACCURACY, table.reindex(columns=list(ACCURACY.columns))).to_csv(out, index=False)
+    print(", ".join(f"{n} {status}" for status, n in table["status"].value_counts().items()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

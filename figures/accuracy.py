@@ -1,0 +1,76 @@
+"""How accurate is each variant, by kind of input?
+
+python -m figures.accuracy accuracy.csv --hardware hardware.json --stem OUTDIR/accuracy
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+import typer
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+
+from experiments.tables import ACCURACY, BadTable, validated
+from figures import page
+from figures.look import in_order, look
+from kernels.registry import DTYPES
+
+ADVICE = "make it with: python -m experiments.accuracy --out accuracy.csv"
+COLOURS = LogNorm(0.25, 1e4)
+
+
+def draw(ax: Axes, table: pd.DataFrame) -> None:
+    """The largest error in ulps over all shapes, a cell a variant and kind of input."""
+    worst = table.pivot_table(
+        index="variant", columns="input", values="max_ulps", aggfunc="max", dropna=False
+    )
+    worst = worst.reindex(index=in_order(table["variant"]), columns=table["input"].unique())
+    texts = worst.map(lambda value: "" if np.isnan(value) else f"{value:.2g}")
+    sns.heatmap(
+        worst.clip(COLOURS.vmin, COLOURS.vmax), ax=ax, norm=COLOURS, cmap="cividis", cbar=False,
+        annot=texts, fmt="", annot_kws={"size": "xx-small"}, linewidths=0.4,
+        yticklabels=[look(name).label for name in worst.index],
+    )  # fmt: skip
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(axis="x", rotation=60)
+    ax.grid(visible=False)
+
+
+def panels(table: pd.DataFrame) -> page.Grid:
+    """One panel a dtype, each with all variants, so that they line up."""
+    return [
+        [
+            page.Panel(d, _of(table, d), draw, in_legend=False)
+            for d in DTYPES
+            if d in set(table.dtype)
+        ]
+    ]
+
+
+def _of(table: pd.DataFrame, dtype: str) -> pd.DataFrame:
+    """The rows of ``dtype``, without an error where the variant gave no finite result."""
+    mine = table[table["dtype"] == dtype]
+    return mine.assign(max_ulps=mine["max_ulps"].where(mine["status"] == "ok"))
+
+
+def main(
+    table: Annotated[Path, typer.Argument(help="accuracy.csv")],
+    hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
+    stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+) -> None:
+    """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
+    with page.plainly():
+        try:
+            data = validated(ACCURACY, page.read_table(table, ADVICE))
+        except BadTable as error:
+            raise page.BadInput(f"{table} is not an accuracy table: {error}; {ADVICE}") from error
+        note = page.origin(page.read_hardware(hardware))
+        words = "largest error in units of the last place; empty: skipped, or not finite"
+        page.save(panels(data), " · ".join([words, *note]), stem, tall=3.0)
+
+
+if __name__ == "__main__":
+    typer.run(main)
