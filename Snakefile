@@ -1,4 +1,4 @@
-"""Softmax at the roofline: `snakemake --cores 1` makes every figure."""
+"""Softmax at the roofline: `snakemake --cores 1` makes every figure and judges every claim."""
 
 
 include: "workflow/Snakefile"
@@ -9,4 +9,5 @@ rule all:
     default_target: True
     input:
         rules.figures.input,
+        rules.claims.input,
     localrule: True

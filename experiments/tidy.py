@@ -7,6 +7,7 @@ with a 95% percentile bootstrap over blocks (Kalibera and Jones 2013: repeat whe
     python -m experiments.tidy --raw raw/vocab_scaling.csv.gz --out tidy/vocab_scaling.csv
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -117,11 +118,15 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
     """
     if not len(values):
         return float("nan"), float("nan"), float("nan")
-    # The same resamples for every row: equal data give equal intervals, on every machine.
-    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    medians = np.median(values[picks], axis=1)
+    medians = np.median(values[_resamples(len(values))], axis=1)
     low, high = np.percentile(medians, (2.5, 97.5))
     return float(np.median(values)), float(low), float(high)
+
+
+@cache
+def _resamples(count: int) -> np.ndarray:
+    """The same for every row: equal data give equal intervals, on every machine."""
+    return np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
 
 
 def _moved_bytes(name: str, rows: int, cols: int, dtype: str) -> float:

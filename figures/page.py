@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import matplotlib
 import matplotlib.style
+import numpy as np
 import pandas as pd
 import typer
 from matplotlib.artist import Artist
@@ -177,7 +178,16 @@ def compose(
     figure.text(0.01, 0.4 * size / 72 / height, "\n".join(lines), size=size, color="0.35")
     below = (foot + middle) / height
     figure.set_layout_engine("constrained", rect=(0, below, 1, 1 - below))
+    _freeze(figure)
     return figure
+
+
+def _freeze(figure: Figure) -> None:
+    """Lay the panels out now, to a millionth: the solver's last bits differ from run to run."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        ax.set_position(np.round(ax.get_position().bounds, 6).tolist())
 
 
 def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legend:

@@ -1,0 +1,122 @@
+"""`snakemake claims`: verdicts of an archive, whatever sweeps it holds, and beside a local run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from experiments.claim import read_claims
+from experiments.claims import read_verdicts
+from experiments.tables import read_raw, write_raw
+from experiments.tidy import tidy
+from tests.workflow.checkout import snakemake
+from tests.workflow.recorded import GPU, SOURCE
+from workflow import source, tables
+from workflow.source import Source
+from workflow.tables import archived_verdicts, tables_of
+
+CONFIG = ["--config", f"source={SOURCE}"]
+SWEEPS = ("vocab_scaling", "batch_scaling")
+
+
+def test_the_verdicts_are_made_and_printed(copy: Path):
+    done = snakemake(copy, "claims", *CONFIG)
+    assert done.returncode == 0, done.stdout
+    table = read_verdicts(copy / "results" / SOURCE / "claims.csv")
+    assert table["id"].tolist() == [claim.id for claim in read_claims()]
+    assert not (table["verdict"] == "stale").any()
+    assert "supported" in set(table["verdict"])
+    assert (copy / "results" / SOURCE / "claims.md").read_text() in done.stdout
+
+    slower(copy)
+    local = "results/local-test-gpu"
+    beside = snakemake(copy, f"{local}/claims.md", *CONFIG, "--allowed-rules", "verdicts")
+    assert beside.returncode == 0, beside.stdout
+    lost = read_verdicts(copy / local / "claims.csv")
+    assert lost["archived"].tolist() == table["verdict"].tolist()
+    ids = lost.loc[(lost["archived"] == "supported") & (lost["verdict"] == "refuted"), "id"]
+    sentence = f"supported by the archive and refuted here, on the same GPU: {', '.join(ids)}\n"
+    assert len(ids)
+    assert (copy / local / "claims.md").read_text().endswith(sentence)
+
+    without(copy, "small_batch")
+    younger = snakemake(copy, "claims", *CONFIG)
+    assert younger.returncode == 0, younger.stdout
+    left = read_verdicts(copy / "results" / SOURCE / "claims.csv")
+    gone = left["measured"].str.endswith("small_batch")
+    assert gone.any()
+    assert set(left.loc[gone, "reason"]) == {"small_batch was not measured"}
+    same = ["id", "value", "verdict"]
+    assert left.loc[~gone, same].equals(table.loc[~gone, same])
+
+
+def slower(root: Path) -> None:
+    """What a run on this GPU would have left, had a kernel become ten times as slow."""
+    made, local = root / "results" / SOURCE, root / "results" / f"local-{GPU}"
+    shutil.copytree(made / "raw", local / "raw")
+    shutil.copytree(made / "tidy", local / "tidy")
+    raw = read_raw(local / "raw" / "vocab_scaling.csv.gz")
+    raw.loc[raw["variant"] == "triton_hybrid", "time_ns"] *= 10
+    write_raw(raw, local / "raw" / "vocab_scaling.csv.gz")
+    tidy(raw).to_csv(local / "tidy" / "vocab_scaling.csv", index=False)
+
+
+def without(root: Path, sweep: str) -> None:
+    """As if the archive, and what was made of it, were older than ``sweep``."""
+    archive = root / "experiments" / "archive" / GPU
+    listing = archive / "SHA256SUMS"
+    lines = listing.read_text().splitlines(keepends=True)
+    listing.write_text("".join(line for line in lines if f"/{sweep}." not in line))
+    for folder in (archive, root / "results" / SOURCE):
+        (folder / "raw" / f"{sweep}.csv.gz").unlink()
+
+
+def test_a_local_run_is_laid_beside_the_archive(copy: Path):
+    done = snakemake(copy, "--dry-run", "results/local-test-gpu/claims.md", *CONFIG)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("rule verdicts:") == 2
+    assert f"results/{SOURCE}/claims.csv" in done.stdout
+
+
+@pytest.fixture
+def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Archives of two GPUs; that of an A100 holds one of the two sweeps."""
+    for module in (source, tables):
+        monkeypatch.setattr(module, "ARCHIVES", tmp_path)
+    for gpu, sweeps in (("nvidia-h200", SWEEPS), ("nvidia-a100", SWEEPS[:1])):
+        (tmp_path / gpu / "raw").mkdir(parents=True)
+        (tmp_path / gpu / "SHA256SUMS").touch()
+        for name in sweeps:
+            (tmp_path / gpu / "raw" / f"{name}.csv.gz").touch()
+    return tmp_path
+
+
+@pytest.mark.usefixtures("archives")
+def test_an_archive_has_what_it_holds_and_a_run_everything():
+    assert tables_of("archive-nvidia-a100", SWEEPS) == {
+        "raw": ["results/archive-nvidia-a100/raw/vocab_scaling.csv.gz"],
+        "tidy": ["results/archive-nvidia-a100/tidy/vocab_scaling.csv"],
+    }
+    assert tables_of("local-nvidia-a100", SWEEPS)["tidy"] == [
+        "results/local-nvidia-a100/tidy/vocab_scaling.csv",
+        "results/local-nvidia-a100/tidy/batch_scaling.csv",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "beside"),
+    [
+        ("local-nvidia-a100-quick", "nvidia-a100", ["results/archive-nvidia-a100/claims.csv"]),
+        ("local-nvidia-b200", "nvidia-b200", ["results/archive-nvidia-h200/claims.csv"]),
+        ("archive-nvidia-a100", "nvidia-a100", []),
+    ],
+)
+@pytest.mark.usefixtures("archives")
+def test_which_archive_lies_beside(name: str, gpu: str, beside: list[str]):
+    assert archived_verdicts(name, Source(name, gpu, name.startswith("local"))) == beside
+
+
+def test_without_an_archive_none_does(archives: Path):
+    for listing in archives.glob("*/SHA256SUMS"):
+        listing.unlink()
+    assert archived_verdicts("local-nvidia-a100", Source("x", "nvidia-a100", True)) == []

@@ -1,0 +1,50 @@
+# A verdict for every claim of experiments/claims.yaml.
+from workflow.tables import archived_verdicts, tables_of
+
+
+rule verdicts:
+    """Judge every claim on one source; a verdict that differs is a result, and does not fail."""
+    input:
+        [
+            f"experiments/{name}.py"
+            for name in ("claims", "claim", "estimate", "verdict", "tidy", "tables")
+        ],
+        "workflow/schemas/claims.schema.yaml",
+        expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES),
+        lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
+        lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
+        claims="experiments/claims.yaml",
+        archive=lambda wildcards: archived_verdicts(wildcards.source, SOURCE),
+    output:
+        csv="results/{source}/claims.csv",
+        table="results/{source}/claims.md",
+    log:
+        "results/logs/{source}/claims.log",
+    wildcard_constraints:
+        source="(archive|local)-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    params:
+        folder=subpath(output.csv, parent=True),
+        against=lambda wildcards, input: " ".join(
+            f"--against {path}" for path in input.archive
+        ),
+    shell:
+        "python -m experiments.claims --claims {input.claims} --source {wildcards.source}"
+        " --raw-dir {params.folder}/raw --tidy-dir {params.folder}/tidy {params.against}"
+        " --out {output.csv} --table {output.table} > {log} 2>&1"
+        # Written last: where it is, the exit code speaks of the verdicts, which are complete.
+        " || test -s {output.table} || {{ cat {log}; exit 1; }}"
+
+
+rule claims:
+    """Print the verdicts of this run's source; fail where the archive's are lost on its GPU."""
+    input:
+        f"results/{SOURCE.name}/claims.md",
+    log:
+        f"results/logs/{SOURCE.name}/claims-shown.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log} < {input}; ! grep -q '^supported by the archive and refuted here' {input}"
