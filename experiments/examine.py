@@ -12,9 +12,6 @@ from experiments.timer import estimate_ns
 from kernels.launch import Unavailable, load, tuned
 from kernels.registry import variant
 
-# A published kernel that takes longer would hold the run up: it is recorded as what it is.
-CALL_LIMIT_NS = 1e8
-
 
 class GpuLost(RuntimeError):
     """The GPU stopped answering: nothing in this process can go on."""
@@ -73,10 +70,6 @@ def examine(name: str, problem: Problem) -> Outcome:
         if not verdict.ok:
             return Outcome("wrong", verdict.reason, verdict.max_rel_err)
         estimate = estimate_ns(fn, (x, y)) if device == "cuda" else 0.0
-        if estimate > CALL_LIMIT_NS:
-            limit = f"the limit is {CALL_LIMIT_NS / 1e9:g} s"
-            reason = f"too slow: {estimate / 1e9:.2g} s a call, {limit}"
-            return Outcome("skipped", reason, verdict.max_rel_err)
         return Outcome("ok", "", verdict.max_rel_err, estimate, choice)
     except Unavailable as error:
         return Outcome("skipped", str(error))

@@ -9,20 +9,18 @@ from matplotlib.patches import Rectangle
 
 from experiments.tables import useful_bytes
 from figures import FIGURES, page
-from figures.curves import LATENCY_BYTES, curves, headline, timed, with_bandwidth_interval
+from figures.curves import LATENCY_BYTES, bandwidth, headline
 from kernels.registry import DTYPES
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """Useful GB/s against rows, for a table of one dtype and one number of columns."""
-    table = with_bandwidth_interval(timed(tidy, "device"))
-    curves(ax, table, "rows", "useful_gbps", "gbps_low", "gbps_high")
+    bandwidth(ax, tidy, "rows", "rows")
     for (dtype, cols), _ in tidy.groupby(["dtype", "cols"]):
         rows = LATENCY_BYTES / useful_bytes(1, cols, dtype)
         shade = Rectangle((1e-3, 0), rows, 1, transform=ax.get_xaxis_transform(), zorder=0)
         shade.set(color="0.95", linewidth=0, label="traffic below 16 MB: see batch_latency")
         ax.add_artist(shade)
-    ax.set(xlabel="rows", ylabel="useful GB/s")
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, timed, with_bandwidth_interval
+from figures.curves import bandwidth
 
 # Columns from which S4 gives a row 1024 threads for 512.
 CROSSING = 14_080
@@ -16,10 +16,8 @@ BLOCKS = ("cuda_float4_256", "cuda_float4_512", "cuda_float4_1024", "cuda_float4
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """Useful GB/s against columns, on the linear axis of S4's plots."""
-    table = with_bandwidth_interval(timed(tidy, "device"))
     ax.axvline(CROSSING, color="0.6", linewidth=0.8, label="14,080 columns: S4's crossing")
-    curves(ax, table, "cols", "useful_gbps", "gbps_low", "gbps_high", x_log=False)
-    ax.set(xlabel="columns", ylabel="useful GB/s")
+    bandwidth(ax, tidy, "cols", "columns", x_log=False)
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:

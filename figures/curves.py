@@ -69,6 +69,13 @@ def curves(
     y_axis(ax, y_log)
 
 
+def bandwidth(ax: Axes, tidy: pd.DataFrame, x: str, label: str, x_log: bool = True) -> None:
+    """Useful GB/s of device time against ``x``, which the axis calls ``label``."""
+    table = with_bandwidth_interval(timed(tidy, "device"))
+    curves(ax, table, x, "useful_gbps", "gbps_low", "gbps_high", x_log=x_log)
+    ax.set(xlabel=label, ylabel="useful GB/s")
+
+
 def _by_variant(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     for name in in_order(table["variant"]):
         yield name, table[table["variant"] == name]

@@ -26,7 +26,10 @@ def panels(tidy: pd.DataFrame) -> page.Grid:
     """One column of panels a vocabulary; a second row where calls were timed too."""
     tidy = headline(tidy)
     labels = [ON_DEVICE, AS_CALLER] if (tidy["timer"] == "call").any() else [ON_DEVICE]
-    vocabularies = [(f"{cols:,} columns", table) for cols, table in tidy.groupby("cols")]
+    vocabularies = [
+        (f"{dtype}\n{cols:,} columns", table)
+        for (dtype, cols), table in tidy.groupby(["dtype", "cols"])
+    ]
     return [
         [
             page.Panel(title if label == ON_DEVICE else "", table, partial(draw, label=label))

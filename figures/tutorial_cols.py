@@ -7,14 +7,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, timed, with_bandwidth_interval
+from figures.curves import bandwidth
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """Useful GB/s against columns, on the linear axes of S2's plot."""
-    table = with_bandwidth_interval(timed(tidy, "device"))
-    curves(ax, table, "cols", "useful_gbps", "gbps_low", "gbps_high", x_log=False)
-    ax.set(xlabel="columns", ylabel="useful GB/s")
+    bandwidth(ax, tidy, "cols", "columns", x_log=False)
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:

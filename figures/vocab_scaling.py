@@ -7,15 +7,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from figures import FIGURES, page
-from figures.curves import curves, headline, timed, with_bandwidth_interval
+from figures.curves import bandwidth, headline
 from kernels.registry import DTYPES
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """Useful GB/s against columns, for a table of one dtype."""
-    table = with_bandwidth_interval(timed(tidy, "device"))
-    curves(ax, table, "cols", "useful_gbps", "gbps_low", "gbps_high")
-    ax.set(xlabel="columns", ylabel="useful GB/s")
+    bandwidth(ax, tidy, "cols", "columns")
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:

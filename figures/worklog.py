@@ -8,14 +8,12 @@ from matplotlib.axes import Axes
 
 from experiments.sweeps.sweep import WORKLOG
 from figures import FIGURES, page
-from figures.curves import curves, timed, with_bandwidth_interval
+from figures.curves import bandwidth
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """Useful GB/s against columns."""
-    table = with_bandwidth_interval(timed(tidy, "device"))
-    curves(ax, table, "cols", "useful_gbps", "gbps_low", "gbps_high")
-    ax.set(xlabel="columns", ylabel="useful GB/s")
+    bandwidth(ax, tidy, "cols", "columns")
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:

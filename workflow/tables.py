@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from workflow.source import ARCHIVES, DEFAULT_ARCHIVE, Source, archives
+from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
 
@@ -13,8 +13,8 @@ def tables_of(source: str, sweeps: Iterable[str]) -> dict[str, list[str]]:
     An archive may be older than a sweep.
     """
     if source.startswith(PREFIX):
-        raw = ARCHIVES / source.removeprefix(PREFIX) / "raw"
-        sweeps = [name for name in sweeps if (raw / f"{name}.csv.gz").exists()]
+        archive = Source(source, source.removeprefix(PREFIX), local=False)
+        sweeps = [name for name in sweeps if archive.measures(name)]
     folder, names = f"results/{source}", list(sweeps)
     return {
         "raw": [f"{folder}/raw/{name}.csv.gz" for name in names],

@@ -21,7 +21,7 @@ from kernels.registry import variant
 
 POINT = Point("float32", 2, 4)
 READING = Reading(1980.0, 2619.0, 350.0, 41.0, 4.0, 1.0)
-ESTIMATE_NS = {"copy_torch": 1e3, "torch_eager": 1e3, "torch_naive": 1e9}
+ESTIMATE_NS = {"copy_torch": 1e3, "torch_eager": 1e3, "torch_naive": 5e7}
 
 
 class FakeSampler(nullcontext[None]):
@@ -100,6 +100,17 @@ def test_slow_variants_get_fewer_samples():
         assert counts["call", entry] == measure.CALLS["full"]
     assert counts["graph", "torch_naive"] == measure.SLOW_SAMPLES
     assert counts["call", "torch_naive"] == measure.SLOW_SAMPLES
+
+
+def test_a_call_beyond_the_limit_is_skipped_as_too_slow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(ESTIMATE_NS, "torch_naive", 1.01e8)
+    monkeypatch.setitem(ESTIMATE_NS, "copy_torch", 1e8)
+    table = run()
+    slow = table[table["variant"] == "torch_naive"]
+    assert slow["status"].tolist() == ["skipped"]
+    assert slow["reason"].tolist() == ["too slow: 0.1 s a call, the limit of a sweep is 0.1 s"]
+    assert (slow["max_rel_err"] == 1e-7).all()
+    assert set(table.loc[table["variant"] == "copy_torch", "status"]) == {"ok"}
 
 
 def test_a_call_is_timed_from_an_empty_l2_to_its_end(monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,9 @@ for _sweep in SWEEPS:
 
 
 # Snakemake would say 'no rule to produce vocab_scalling', and not what there is.
-check_targets(sys.argv, [r.name for r in workflow.rules], SOURCE)
+check_targets(
+    sys.argv, [r.name for r in workflow.rules if not r.has_wildcards()], SOURCE
+)
 
 
 onstart:
@@ -46,5 +48,7 @@ onsuccess:
     folder = Path("results") / SOURCE.name / "figures"
     if folder.exists():
         print(f"figures of {SOURCE.name}: {folder}")
+    if (verdicts := folder.with_name("claims.md")).exists():
+        print(f"verdicts: {verdicts}")
     if (smoke := Path("results/local-cpu/figures")).exists():
         print(f"figures of the smoke run, no measurements: {smoke}")
