@@ -11,7 +11,7 @@ from experiments.tables import read_raw, write_raw
 from experiments.tidy import tidy
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, SOURCE
-from workflow import source, tables
+from workflow import source
 from workflow.source import Source
 from workflow.tables import archived_verdicts, tables_of
 
@@ -81,8 +81,7 @@ def test_a_local_run_is_laid_beside_the_archive(copy: Path):
 @pytest.fixture
 def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Archives of two GPUs; that of an A100 holds one of the two sweeps."""
-    for module in (source, tables):
-        monkeypatch.setattr(module, "ARCHIVES", tmp_path)
+    monkeypatch.setattr(source, "ARCHIVES", tmp_path)
     for gpu, sweeps in (("nvidia-h200", SWEEPS), ("nvidia-a100", SWEEPS[:1])):
         (tmp_path / gpu / "raw").mkdir(parents=True)
         (tmp_path / gpu / "SHA256SUMS").touch()
