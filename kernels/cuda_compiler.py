@@ -84,6 +84,8 @@ def _compile(v: Variant, job: Job) -> Compiled:
         include_path=[str(v.path.parent), _cuda_headers()],
         ptxas_options=PTXAS_OPTIONS,
         define_macro=list(v.launch.defines) or None,
+        # NVRTC 13 keeps programs in the driver's cache: a cubin from there has no report.
+        no_cache=True,
     )
     # In one program: reading the headers takes longer than compiling a kernel.
     wanted = {i.expression(job.dtype): i for i in instances(v.launch)}
