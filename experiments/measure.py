@@ -1,312 +1,104 @@
-"""Measure one block: a fresh process, a whole sweep, all variants interleaved.
+"""Measure a sweep: its blocks one after another, each in a fresh process, joined to a raw file.
 
-First every variant is compiled, run and checked at every point; then everything is timed, the
-points and the variants of each round in a random order that the seed and the block fix.
+    python -m experiments.measure --sweep vocab_scaling --mode full \
+        --hardware hardware.json --out raw/vocab_scaling.csv.gz --blocks blocks/vocab_scaling
 
-    python -m experiments.measure --sweep vocab_scaling --block 0 --mode full \
-        --hardware hardware.json --out block-0.csv.gz
+A run that is cut off leaves its finished blocks in --blocks; the next one goes on with them.
 """
 
-import json
-import logging
+import hashlib
 import os
-import random
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+import threading
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
-import torch
 import typer
-from rich.progress import track
 
-from experiments import timer
-from experiments.check import planted
-from experiments.examine import (
-    GpuLost,
-    Outcome,
-    Problem,
-    examine,
-    memory_reason,
-    raise_if_lost,
-)
-from experiments.hardware import collect, commit, environment_sha256
-from experiments.nvml import Reading, Sampler
-from experiments.sweeps import MODES, SWEEPS, Point, Sweep, sweep
-from experiments.sweeps.sweep import AGAIN
-from experiments.tables import RAW, SCHEMA_VERSION, validated, write_raw
+from experiments.pool import forkserver
+from experiments.sweeps import MODES, SWEEPS
+from experiments.tables import BadTable, read_raw, write_raw
 from kernels.fingerprint import variant_sha256
-from kernels.launch import load
 from kernels.registry import variant
 
-SAMPLES = {"smoke": 2, "quick": 5, "full": 10}
-SLOW_SAMPLES = 3
-SLOW_CALL_NS = 1e6
-# A published kernel that takes longer would hold the run up: it is recorded as too slow.
-CALL_LIMIT_NS = 1e8
-CALLS = {"smoke": 2, "quick": 10, "full": 20}
+# What a block's numbers follow from, beside the kernels.
+CODE = ("block", "timer", "examine", "check", "nvml")
 
 
-@dataclass(frozen=True)
-class Crash:
-    """A variant at a point that took the GPU away in an earlier run of a block."""
-
-    variant: str
-    point: Point
-    reason: str
-    kernel_sha256: str
-
-
-class Block:
-    """One block of a sweep on one device."""
-
-    def __init__(self, name: str, mode: str, number: int, seed: int, device: str) -> None:
-        self.name, self.mode, self.number, self.device = name, mode, number, device
-        self.sweep: Sweep = sweep(name)
-        self.seed = seed
-        self.random = random.Random(f"{seed} {name} {number}")
-        self.points = list(self.sweep.points(mode))
-        self.random.shuffle(self.points)
-        # As they are now: an edit during the block must not change what is recorded.
-        self.commit = commit()
-        self.fingerprints = {n: variant_sha256(variant(n)) for n in self.sweep.variants}
-        self.outcomes: dict[tuple[str, Point], Outcome] = {}
-        self.current: tuple[str, Point] | None = None
-        self.reading: Callable[[], Reading] = Reading
-        self.held = nullcontext
-
-    def run(self, crashes: Iterable[Crash], facts: dict[str, Any]) -> pd.DataFrame:
-        """Check, then time; one row a sample, in the RAW schema."""
-        for crash in crashes:
-            if crash.kernel_sha256 != self.fingerprints.get(crash.variant):
-                continue  # its code has changed since
-            reason = f"took the GPU away in an earlier run: {crash.reason}"
-            self.outcomes[crash.variant, crash.point] = Outcome("skipped", reason)
-        try:
-            for point in self._track("checking"):
-                self._examine(point)
-            logging.info("checked %d points", len(self.points))
-            rows: list[dict[str, Any]] = []
-            with self._sampler():
-                for point in self._track("timing"):
-                    rows += self._time(point)
-        except Exception as error:
-            raise_if_lost(error, self.device)
-            raise
-        return self._table(rows, facts)
-
-    def _track(self, what: str) -> Iterable[Point]:
-        title = f"{self.name}, block {self.number}: {what}"
-        return track(self.points, title)
-
-    def _sampler(self):
-        if self.device == "cpu":
-            return nullcontext()
-        sampler = Sampler(f"GPU-{torch.cuda.get_device_properties().uuid}")
-        self.reading = lambda: sampler.latest
-        self.held = sampler.held
-        return sampler
-
-    def _examine(self, point: Point) -> None:
-        problem = Problem(point, self.device, self.seed)
-        for name in self.sweep.variants:
-            self.current = name, point
-            if self.current not in self.outcomes:
-                outcome = examine(name, problem)
-                if outcome.status == "wrong":
-                    logging.warning("wrong: %s at %s: %s", name, point, outcome.reason)
-                self.outcomes[self.current] = _in_time(outcome)
-
-    def _time(self, point: Point) -> Iterator[dict[str, Any]]:
-        entries = list(self.sweep.entries())
-        ready = []
-        for entry in entries:
-            name = entry.removesuffix(AGAIN)
-            outcome = self.outcomes[name, point]
-            if outcome.status == "ok":
-                ready.append(entry)
-            else:
-                yield self._row(entry, point, outcome, timer="none", l2="none")
-        if "host" in self.sweep.timers:
-            yield from self._time_host(point, ready)
-        if self.device == "cuda":
-            yield from self._time_device(point, ready)
-
-    def _time_host(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
-        x = planted(point.rows, point.cols, getattr(torch, point.dtype), self.device, self.seed)
-        pair = x, torch.empty_like(x)
-        for sample in range(SAMPLES[self.mode]):
-            for order, entry in enumerate(self._shuffled(entries)):
-                self.current = entry.removesuffix(AGAIN), point
-                ns = timer.host_ns(load(self.current[0]), pair)
-                yield self._sample(entry, point, order, sample, ns, "host", "none")
-
-    def _time_device(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
-        timers: dict[str, timer.DeviceTimer] = {}
-        self.current = None  # the buffers are nobody's
-        try:
-            pairs = timer.buffers(point, self.device, self.seed)
-            flush = timer.Flush(self.device)
-            for entry in self._shuffled(entries):
-                self.current = name, _ = entry.removesuffix(AGAIN), point
-                estimate = self.outcomes[self.current].estimate_ns
-                timers[entry] = timer.DeviceTimer(
-                    load(name), pairs, flush, estimate, variant(name).graph
-                )
-            for sample in range(SAMPLES[self.mode]):
-                for order, entry in enumerate(self._shuffled(entries)):
-                    if timers[entry].slow and sample >= SLOW_SAMPLES:
-                        continue
-                    self.current = entry.removesuffix(AGAIN), point
-                    ns = timers[entry].sample()
-                    yield self._sample(entry, point, order, sample, ns, timers[entry].name, "cold")
-            if "call" in self.sweep.timers:
-                yield from self._time_calls(point, entries, pairs[0], flush)
-        except torch.OutOfMemoryError:
-            skipped = Outcome("skipped", memory_reason(point))
-            for entry in entries:
-                yield self._row(entry, point, skipped, timer="none", l2="none")
-        finally:
-            # The graphs' memory goes back before the next point allocates its own.
-            timers.clear()
-            torch.cuda.empty_cache()
-
-    def _time_calls(
-        self, point: Point, entries: list[str], pair: timer.Pair, flush: timer.Flush
-    ) -> Iterator[dict[str, Any]]:
-        for sample in range(CALLS[self.mode]):
-            for order, entry in enumerate(self._shuffled(entries)):
-                self.current = entry.removesuffix(AGAIN), point
-                slow = self.outcomes[self.current].estimate_ns > SLOW_CALL_NS
-                if slow and sample >= SLOW_SAMPLES:
-                    continue
-                with self.held():
-                    ns = timer.call_ns(load(self.current[0]), pair, flush)
-                yield self._sample(entry, point, order, sample, ns, "call", "cold")
-
-    def _shuffled(self, entries: list[str]) -> list[str]:
-        return self.random.sample(entries, len(entries))
-
-    def _sample(
-        self, entry: str, point: Point, order: int, sample: int, ns: float, timer: str, l2: str
-    ) -> dict[str, Any]:
-        outcome = self.outcomes[entry.removesuffix(AGAIN), point]
-        row = self._row(entry, point, outcome, timer, l2)
-        return {**row, "order": order, "sample": sample, "time_ns": ns, **asdict(self.reading())}
-
-    def _row(
-        self, entry: str, point: Point, outcome: Outcome, timer: str, l2: str
-    ) -> dict[str, Any]:
-        return {
-            "variant": entry,
-            **point._asdict(),
-            "order": 0,
-            "sample": 0,
-            "time_ns": float("nan"),
-            "timer": timer,
-            "l2": l2,
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "max_rel_err": outcome.max_rel_err,
-            "tuned": outcome.tuned,
-            **asdict(Reading()),
-            "t_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        }
-
-    def _table(self, rows: list[dict[str, Any]], facts: dict[str, Any]) -> pd.DataFrame:
-        table = pd.DataFrame(rows)
-        names = table["variant"].str.removesuffix(AGAIN)
-        table = table.assign(
-            schema_version=SCHEMA_VERSION,
-            sweep=self.name,
-            framework=names.map(lambda name: variant(name).framework),
-            block=self.number,
-            kernel_sha256=names.map(self.fingerprints),
-            code_commit=self.commit,
-            env_sha256=environment_sha256(facts),
-        )
-        return validated(RAW, table[list(RAW.columns)])
+def asked(sweep: str, mode: str, seed: int, device: str, hardware: Path) -> str:
+    """A name for everything that a block follows from: blocks of another name are not joined."""
+    here = Path(__file__).parent
+    files = [*(here / f"{name}.py" for name in CODE), here / "sweeps" / f"{sweep}.py", hardware]
+    told = [mode, str(seed), device, *(f.read_text() for f in files)]
+    told += [variant_sha256(variant(name)) for name in SWEEPS[sweep].variants]
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
 
 
-def _in_time(outcome: Outcome) -> Outcome:
-    """``outcome``, or a skip with its reason where a call takes longer than the limit."""
-    if not outcome.estimate_ns > CALL_LIMIT_NS:
-        return outcome
-    limit = f"the limit of a sweep is {CALL_LIMIT_NS / 1e9:g} s"
-    reason = f"too slow: {outcome.estimate_ns / 1e9:.2g} s a call, {limit}"
-    return replace(outcome, status="skipped", reason=reason)
-
-
-def read_crashes(path: Path) -> list[Crash]:
-    """The points that took the GPU away in earlier runs of this block."""
+def finished(path: Path) -> pd.DataFrame | None:
+    """The block in ``path``, or None where there is none that can be read."""
     if not path.exists():
-        return []
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    return [Crash(**{**r, "point": Point(*r["point"])}) for r in records]
-
-
-def record_crash(path: Path, crash: Crash) -> None:
-    """Append ``crash``, so that the next run of the block skips the point with this reason."""
-    with path.open("a") as file:
-        file.write(json.dumps(asdict(crash)) + "\n")
+        return None
+    try:
+        return read_raw(path)
+    except BadTable as error:
+        print(f"{path} is not a finished block: {error}. It is measured again.", file=sys.stderr)
+        return None
 
 
 def main(
-    sweep_name: Annotated[str, typer.Option("--sweep")],
-    block: Annotated[int, typer.Option(help="number of the block, from 0")],
+    sweep: Annotated[str, typer.Option(help="name of the sweep")],
     mode: Annotated[str, typer.Option(help="smoke, quick or full")],
     hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
-    out: Annotated[Path, typer.Option(help="the block's rows, a .csv.gz")],
-    log: Annotated[Path | None, typer.Option(help="plain lines, beside the progress bar")] = None,
+    out: Annotated[Path, typer.Option(help="the sweep's rows, a .csv.gz")],
+    blocks: Annotated[Path, typer.Option(help="folder for finished blocks, until all are")],
+    log: Annotated[Path, typer.Option(help="plain lines, beside the progress bar")],
     seed: Annotated[int, typer.Option(help="orders and inputs follow from it")] = 1,
     device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
 ) -> None:
-    """Measure one block of a sweep."""
-    if device == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"
-    if sweep_name not in SWEEPS:
-        raise typer.BadParameter(f"unknown sweep '{sweep_name}'; known: {', '.join(SWEEPS)}")
+    """Measure every block of a sweep that is not finished yet, and join them all."""
+    if sweep not in SWEEPS:
+        raise typer.BadParameter(f"unknown sweep '{sweep}'; known: {', '.join(SWEEPS)}")
     if mode not in MODES:
         raise typer.BadParameter(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
+    if device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    compiles = device == "cuda" and "torch_compile" in SWEEPS[sweep].variants
+    processes = forkserver("experiments.block", inductor=compiles)
+    folder = blocks / asked(sweep, mode, seed, device, hardware)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = []
+    for number in range(MODES[mode]):
+        path = folder / f"block-{number}.csv.gz"
+        if (table := finished(path)) is None:
+            arguments = sweep, mode, number, seed, device, hardware, path, log
+            process = processes.Process(target=_measure_block, args=arguments)
+            process.start()
+            process.join()
+            if process.exitcode:
+                raise typer.Exit(process.exitcode if process.exitcode > 0 else 1)
+            table = read_raw(path)
+        tables.append(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    crashes = out.parent / f"block-{block}.crashes.jsonl"
-    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
-    facts = json.loads(hardware.read_text())
-    if environment_sha256(facts) != environment_sha256(collect(facts["source"], mode, seed)):
-        print(
-            f"{hardware} describes another GPU, driver, environment or seed than this one's: "
-            "remove it and the blocks measured with it, or go back to that environment",
-            file=sys.stderr,
-        )
-        raise typer.Exit(2)
-    run = Block(sweep_name, mode, block, seed, device)
-    try:
-        table = run.run(read_crashes(crashes), facts)
-    except GpuLost as lost:
-        where = f"at {run.current[0]} {run.current[1]}" if run.current else "between two variants"
-        if run.current:
-            name, point = run.current
-            record_crash(crashes, Crash(name, point, str(lost), run.fingerprints[name]))
-        print(
-            f"the GPU stopped answering in {sweep_name}, block {block}, {where}: {lost}. "
-            "Finished blocks are kept; run the same command again to go on: it skips this point "
-            "and says why.",
-            file=sys.stderr,
-        )
-        raise typer.Exit(1) from lost
-    write_raw(table, out)
-    others = table["other_processes"].max()
-    if others > 0:
-        print(
-            f"{others:.0f} other processes were on the GPU during {sweep_name}, block {block}: "
-            "its samples are flagged",
-            file=sys.stderr,
-        )
-    logging.info("%s: %d rows, %s", out, len(table), table["status"].value_counts().to_dict())
+    write_raw(pd.concat(tables, ignore_index=True), out)
+    # Asked for once more, the sweep is measured once more.
+    shutil.rmtree(blocks)
+
+
+def _measure_block(*arguments) -> None:
+    from experiments.block import measure_block
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    measure_block(*arguments)
+
+
+def _end_with_parent() -> None:
+    """Leave the GPU to the next run where this one is killed."""
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,41 @@
-"""A pool of processes, one a core, in which kernels are compiled and run side by side."""
+"""Processes that are forked from one that has imported torch and touched no GPU.
+
+Importing it takes seconds; sixteen processes that do so for themselves at once take ten.
+"""
 
 import multiprocessing
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import ForkServerContext
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 
 from kernels.build import cores
 
 
+def forkserver(*modules: str, inductor: bool) -> ForkServerContext:
+    """A context whose processes find ``modules``, and torch.compile's, imported.
+
+    Those imports start at once, beside whatever this process does meanwhile.
+    """
+    if inductor:
+        # Otherwise Inductor's import counts GPUs through CUDA, which does not survive a fork.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        modules = (*modules, "torch._inductor.compile_fx")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(modules))
+    ensure_running()
+    return context
+
+
 @contextmanager
 def pool(device: str) -> Iterator[ProcessPoolExecutor]:
-    """The pool, for as long as the context lasts.
-
-    Its processes are forked from one that has imported torch and touched no GPU: sixteen that
-    import it for themselves at once take ten seconds.
-    """
-    # Otherwise Inductor's import counts GPUs through CUDA, which does not survive a fork.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    imports = ["experiments.correctness"]
-    if device == "cuda":
-        imports.append("torch._inductor.compile_fx")
-    forkserver = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload(imports)
-    with ProcessPoolExecutor(cores(), forkserver) as executor:
-        executor.submit(os.getpid)  # its imports overlap with this process's
-        with _no_choices_kept():
-            yield executor
+    """A process for each core, in which kernels are compiled and run side by side."""
+    processes = forkserver("experiments.correctness", inductor=device == "cuda")
+    with ProcessPoolExecutor(cores(), processes) as executor, _no_choices_kept():
+        yield executor
 
 
 @contextmanager

@@ -8,16 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-import typer
 
-from experiments import measure, timer
+from experiments import block, timer
+from experiments.block import CRASHES, Block, read_crashes
 from experiments.examine import GpuLost, Outcome
-from experiments.measure import Block, read_crashes
 from experiments.nvml import Reading
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import AGAIN, Sweep
-from kernels.fingerprint import variant_sha256
-from kernels.registry import variant
 
 POINT = Point("float32", 2, 4)
 READING = Reading(1980.0, 2619.0, 350.0, 41.0, 4.0, 1.0)
@@ -62,13 +59,13 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
         rows=(2,), cols=(4,), dtypes=("float32",), variants=tuple(ESTIMATE_NS),
         timers=("graph", "call"),
     )  # fmt: skip
-    monkeypatch.setattr(measure, "sweep", lambda name: sweep)
+    monkeypatch.setattr(block, "sweep", lambda name: sweep)
     monkeypatch.setattr(
-        measure, "examine", lambda name, *_: Outcome("ok", "", 1e-7, ESTIMATE_NS[name])
+        block, "examine", lambda name, *_: Outcome("ok", "", 1e-7, ESTIMATE_NS[name])
     )
-    monkeypatch.setattr(measure, "Sampler", FakeSampler)
-    monkeypatch.setattr(measure, "raise_if_lost", lambda error, device: None)
-    monkeypatch.setattr(measure, "environment_sha256", lambda facts: "b" * 64)
+    monkeypatch.setattr(block, "Sampler", FakeSampler)
+    monkeypatch.setattr(block, "raise_if_lost", lambda error, device: None)
+    monkeypatch.setattr(block, "environment_sha256", lambda facts: "b" * 64)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: SimpleNamespace(uuid="0"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 2**31))
     monkeypatch.setattr(timer, "buffers", pairs)
@@ -96,10 +93,10 @@ def test_each_sample_is_a_row_with_its_reading():
 def test_slow_variants_get_fewer_samples():
     counts = run().groupby(["timer", "variant"]).size()
     for entry in ("copy_torch", "torch_eager", "torch_eager" + AGAIN):
-        assert counts["graph", entry] == measure.SAMPLES["full"]
-        assert counts["call", entry] == measure.CALLS["full"]
-    assert counts["graph", "torch_naive"] == measure.SLOW_SAMPLES
-    assert counts["call", "torch_naive"] == measure.SLOW_SAMPLES
+        assert counts["graph", entry] == block.SAMPLES["full"]
+        assert counts["call", entry] == block.CALLS["full"]
+    assert counts["graph", "torch_naive"] == block.SLOW_SAMPLES
+    assert counts["call", "torch_naive"] == block.SLOW_SAMPLES
 
 
 def test_a_call_beyond_the_limit_is_skipped_as_too_slow(monkeypatch: pytest.MonkeyPatch):
@@ -151,20 +148,24 @@ def lost(error: Exception, device: str) -> None:
     raise GpuLost(str(error)) from error
 
 
+def measured(tmp_path: Path) -> None:
+    hardware = tmp_path / "hardware.json"
+    hardware.write_text('{"source": "local-test-gpu"}')
+    out, log = tmp_path / "block-0.csv.gz", tmp_path / "log"
+    block.measure_block("small_batch", "full", 0, 1, "cuda", hardware, out, log)
+
+
 def test_a_lost_gpu_is_recorded_for_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(measure, "raise_if_lost", lost)
+    monkeypatch.setattr(block, "raise_if_lost", lost)
     FakeTimer.fail = {5: RuntimeError("an illegal memory access")}
-    hardware, out = tmp_path / "hardware.json", tmp_path / "block-0.csv.gz"
-    hardware.write_text('{"source": "local-test-gpu"}')
-    with pytest.raises(typer.Exit):
-        measure.main("small_batch", 0, "full", hardware, out)
-    (crash,) = read_crashes(tmp_path / "block-0.crashes.jsonl")
+    with pytest.raises(SystemExit):
+        measured(tmp_path)
+    (crash,) = read_crashes(tmp_path / CRASHES)
     assert (crash.point, crash.reason) == (POINT, "an illegal memory access")
     assert crash.variant in ESTIMATE_NS
-    assert crash.kernel_sha256 == variant_sha256(variant(crash.variant))
-    assert not out.exists()
+    assert not (tmp_path / "block-0.csv.gz").exists()
     shown = capsys.readouterr().err
     assert "the GPU stopped answering in small_batch, block 0" in shown
     assert crash.variant in shown
@@ -173,14 +174,12 @@ def test_a_lost_gpu_is_recorded_for_the_next_run(
 def test_a_gpu_lost_with_the_baselines_repetition_is_recorded_as_the_baselines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(measure, "raise_if_lost", lost)
+    monkeypatch.setattr(block, "raise_if_lost", lost)
     monkeypatch.setattr(Block, "_shuffled", lambda self, entries: sorted(entries, reverse=True))
     FakeTimer.fail = {2: RuntimeError("gone")}  # torch_naive is first, the repetition second
-    hardware = tmp_path / "hardware.json"
-    hardware.write_text('{"source": "local-test-gpu"}')
-    with pytest.raises(typer.Exit):
-        measure.main("small_batch", 0, "full", hardware, tmp_path / "block-0.csv.gz")
-    assert [c.variant for c in read_crashes(tmp_path / "block-0.crashes.jsonl")] == ["torch_eager"]
+    with pytest.raises(SystemExit):
+        measured(tmp_path)
+    assert [c.variant for c in read_crashes(tmp_path / CRASHES)] == ["torch_eager"]
 
 
 def test_nothing_else_is_taken_for_a_lost_gpu(monkeypatch: pytest.MonkeyPatch):

@@ -1,287 +1,173 @@
-"""A block: seeded order, checks before times, and a row for everything that could not be timed."""
+"""A sweep is measured block by block: none is lost, doubled, or taken for one of another run."""
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
+import subprocess
+import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import pandas as pd
+import psutil
 import pytest
-import torch
-from torch import Tensor
+import typer
 
-from experiments import check, examine, measure, timer
-from experiments.measure import Block, Crash, read_crashes, record_crash
-from experiments.sweeps import Point
-from experiments.sweeps.sweep import AGAIN, Sweep
-from kernels.fingerprint import variant_sha256
-from kernels.launch import Unavailable
-from kernels.registry import variant
-from tests.commands import module
+from experiments import measure
+from experiments.measure import asked, finished
+from experiments.sweeps import MODES
+from experiments.tables import read_raw, write_raw
+from tests.commands import ROOT, environment, module
+from tests.experiments.raw import raw, row
 
-VARIANTS = ("copy_torch", "torch_eager", "torch_naive", "cuda_block_tree")
-POINTS = [Point("float32", rows, cols) for cols in (4, 33) for rows in (1, 2, 5)]
-FACTS = {"gpu": None, "code_commit": "a" * 40}
-Softmax = Callable[[Tensor, Tensor], Tensor]
-TIMED = ["copy_torch", "torch_eager", "torch_eager" + AGAIN, "torch_naive"]
+PATIENCE_S = 60
 
 
-@pytest.fixture(autouse=True)
-def small_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Sweep(
-        rows=(1, 2, 5), cols=(4, 33), dtypes=("float32",), variants=VARIANTS, timers=("host",)
-    )
-    monkeypatch.setattr(measure, "sweep", lambda name: small)
+class Processes:
+    """In place of the forkserver's: blocks are ``exitcodes``, or tables where those run out."""
+
+    def __init__(self, *exitcodes: int) -> None:
+        self.exitcodes = list(exitcodes)
+        self.measured: list[int] = []
+
+    def Process(self, target: Any, args: tuple[Any, ...]) -> SimpleNamespace:
+        number, path = args[2], args[6]
+        self.measured.append(number)
+        code = self.exitcodes.pop(0) if self.exitcodes else 0
+        if code == 0:
+            write_raw(raw(row("torch_eager", 100.0 + number, block=number)), path)
+        return SimpleNamespace(start=lambda: None, join=lambda: None, exitcode=code)
 
 
-def block(number: int = 0, seed: int = 1) -> Block:
-    return Block("smoke", "smoke", number, seed, "cpu")
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    path = tmp_path / "hardware.json"
+    path.write_text(json.dumps({"source": "local-test-gpu"}))
+    return path
 
 
-def run(number: int = 0, seed: int = 1, crashes: tuple[Crash, ...] = ()) -> pd.DataFrame:
-    return block(number, seed).run(crashes, FACTS)
+def run(hardware: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measure, "forkserver", lambda *_, **__: processes)
+    out = hardware.parent / "raw" / "launch.csv.gz"
+    measure.main("launch", "full", hardware, out, hardware.parent / "blocks", Path("log"))
+    return out
 
 
-def sequence(table: pd.DataFrame) -> list[tuple[object, ...]]:
-    """What was timed, in the order of timing."""
-    timed = table[table["status"] == "ok"]
-    columns = [timed[c].tolist() for c in ("rows", "cols", "sample", "order", "variant")]
-    return list(zip(*columns, strict=True))
+def test_no_row_is_lost_or_doubled(hardware: Path, monkeypatch: pytest.MonkeyPatch):
+    processes = Processes()
+    table = read_raw(run(hardware, processes, monkeypatch))
+    assert processes.measured == list(range(MODES["full"]))
+    assert table[["block", "time_ns"]].to_numpy().tolist() == [[i, 100 + i] for i in range(5)]
 
 
-def break_variant(monkeypatch: pytest.MonkeyPatch, name: str, instead: Softmax) -> None:
-    real = examine.load
-    broken = lambda wanted: instead if wanted == name else real(wanted)  # noqa: E731
-    monkeypatch.setattr(examine, "load", broken)
-    monkeypatch.setattr(measure, "load", broken)
+def test_asked_for_again_it_is_measured_again(hardware: Path, monkeypatch: pytest.MonkeyPatch):
+    run(hardware, Processes(), monkeypatch)
+    processes = Processes()
+    run(hardware, processes, monkeypatch)
+    assert processes.measured == list(range(MODES["full"]))
 
 
-def only_reason(table: pd.DataFrame, variant: str, status: str) -> str:
-    """The one reason that all rows of ``variant`` give, none of them with a time."""
-    rows = table[table["variant"] == variant]
-    assert len(rows) == len(POINTS)
-    assert set(rows["status"]) == {status}
-    assert rows["time_ns"].isna().all()
-    (reason,) = set(rows["reason"])
-    return reason
-
-
-def test_the_same_seed_and_block_give_the_same_order():
-    assert sequence(run()) == sequence(run())
-
-
-@pytest.mark.parametrize("other", [(1, 1), (0, 2)], ids=["block", "seed"])
-def test_another_block_or_seed_gives_another_order(other: tuple[int, int]):
-    here, there = sequence(run()), sequence(run(*other))
-    assert here != there
-    assert sorted(here, key=str) != here
-    assert block().points != block(*other).points
-    assert sorted(block().points) == sorted(block(*other).points) == sorted(POINTS)
-
-
-def test_variants_are_interleaved_within_a_point():
-    timed = sequence(run())
-    rounds = [timed[i : i + len(TIMED)] for i in range(0, len(timed), len(TIMED))]
-    assert len(rounds) == len(POINTS) * measure.SAMPLES["smoke"]
-    for one in rounds:
-        *places, orders, variants = zip(*one, strict=True)
-        assert len(set(zip(*places, strict=True))) == 1  # one (rows, cols, sample)
-        assert orders == tuple(range(len(TIMED)))
-        assert sorted(variants) == TIMED
-    assert len({tuple(v for *_, v in one) for one in rounds}) > 1
-
-
-def test_everything_is_checked_before_anything_is_timed(monkeypatch: pytest.MonkeyPatch):
-    seen: list[str] = []
-
-    def checking(name: str, problem: examine.Problem) -> examine.Outcome:
-        seen.append("check")
-        return examine.examine(name, problem)
-
-    def timing(fn: Softmax, pair: timer.Pair) -> float:
-        seen.append("time")
-        return 1.0
-
-    monkeypatch.setattr(measure, "examine", checking)
-    monkeypatch.setattr(timer, "host_ns", timing)
-    run()
-    checks = len(VARIANTS) * len(POINTS)
-    times = len(TIMED) * len(POINTS) * measure.SAMPLES["smoke"]
-    assert seen == ["check"] * checks + ["time"] * times
-
-
-def test_a_wrong_variant_has_a_reason_and_no_time(monkeypatch: pytest.MonkeyPatch):
-    break_variant(monkeypatch, "torch_naive", lambda x, out: out.fill_(1 / x.shape[1]))
-    table = run()
-    rows = table[table["variant"] == "torch_naive"]
-    assert set(rows["status"]) == {"wrong"}
-    assert rows["reason"].str.contains("relative error").all()
-    assert (rows["max_rel_err"] > 2e-5).all()
-    assert rows["time_ns"].isna().all()
-    assert set(table.loc[table["status"] == "ok", "variant"]) == {*TIMED} - {"torch_naive"}
-
-
-def test_a_variant_that_changes_its_input_is_wrong_and_spoils_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("code", "told"), [(1, 1), (2, 2), (-9, 1)])
+def test_a_failing_block_ends_it_and_the_next_run_goes_on_there(
+    code: int, told: int, hardware: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def in_place(x: Tensor, out: Tensor) -> Tensor:
-        out.copy_(torch.softmax(x, dim=1))
-        x[-1, -1] += 1
-        return out
-
-    monkeypatch.setattr(examine, "planted", planted := CountingPlanted())
-    # First of all, so that every other variant comes after it.
-    break_variant(monkeypatch, "copy_torch", lambda x, out: in_place(x, out).copy_(x))
-    table = run()
-    assert only_reason(table, "copy_torch", "wrong") == "it changed its input"
-    assert set(table.loc[table["status"] == "ok", "variant"]) == {*TIMED} - {"copy_torch"}
-    assert planted.calls == 2 * len(POINTS)
+    with pytest.raises(typer.Exit) as ended:
+        run(hardware, Processes(0, 0, code), monkeypatch)
+    assert ended.value.exit_code == told
+    assert not (hardware.parent / "raw").exists()
+    processes = Processes()
+    table = read_raw(run(hardware, processes, monkeypatch))
+    assert processes.measured == [2, 3, 4]
+    assert table["block"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_what_autotuning_chose_is_in_each_row_of_its_point(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(examine, "tuned", lambda name: f"{name}(warps=4)" * (name == TIMED[1]))
-    table = run()
-    chosen = table[table["variant"].str.startswith(TIMED[1])]
-    assert set(chosen["tuned"]) == {f"{TIMED[1]}(warps=4)"}
-    assert set(table.drop(chosen.index)["tuned"]) == {""}
-
-
-class CountingPlanted:
-    calls = 0
-
-    def __call__(self, *args: object) -> Tensor:
-        self.calls += 1
-        return check.planted(*args)  # pyright: ignore[reportArgumentType]
-
-
-def test_all_variants_meet_one_input_a_point(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(examine, "planted", planted := CountingPlanted())
-    run()
-    assert planted.calls == len(POINTS)
-
-
-def test_a_wrong_copy_is_wrong(monkeypatch: pytest.MonkeyPatch):
-    break_variant(monkeypatch, "copy_torch", lambda x, out: out.copy_(x).add_(1e-6))
-    assert only_reason(run(), "copy_torch", "wrong") == "the copy differs"
-
-
-def test_a_wrong_baseline_is_wrong_both_times(monkeypatch: pytest.MonkeyPatch):
-    break_variant(monkeypatch, "torch_eager", lambda x, out: out)
-    table = run()
-    for entry in ("torch_eager", "torch_eager" + AGAIN):
-        reason = only_reason(table, entry, "wrong")
-        assert reason == "row 0 is finite or NaN where it should not be"
-
-
-def test_what_cannot_run_here_is_skipped_with_its_reason():
-    assert only_reason(run(), "cuda_block_tree", "skipped") == "needs a CUDA GPU"
-
-
-def raising(error: Exception) -> Softmax:
-    def softmax(x: Tensor, out: Tensor) -> Tensor:
-        raise error
-
-    return softmax
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (Unavailable("needs the package 'triton'"), "needs the package 'triton'"),
-        (RuntimeError("no such image\nmore"), "RuntimeError: no such image"),
-        (ValueError("expected unit stride"), "ValueError: expected unit stride"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_failing_variant_is_skipped_with_its_error(
-    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_block_is_named_and_measured_again(
+    hardware: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    break_variant(monkeypatch, "torch_naive", raising(error))
-    table = run()
-    assert only_reason(table, "torch_naive", "skipped") == reason
-    assert "torch_eager" in set(table.loc[table["status"] == "ok", "variant"])
+    with pytest.raises(typer.Exit):
+        run(hardware, Processes(0, 0, 1), monkeypatch)
+    damaged = next((hardware.parent / "blocks").rglob("block-1.csv.gz"))
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    processes = Processes()
+    run(hardware, processes, monkeypatch)
+    assert processes.measured == [1, 2, 3, 4]
+    assert f"{damaged} is not a finished block: " in capsys.readouterr().err
 
 
-def other_errors() -> list[Exception]:
-    from triton.runtime.errors import OutOfResources
-
-    class CUDAError(Exception):
-        """As cuda.core's: neither of the two is a RuntimeError."""
-
-    return [
-        CUDAError("CUDA_ERROR_INVALID_VALUE"),
-        OutOfResources(300_000, 232_448, "shared memory"),
-    ]
+def test_blocks_of_other_code_are_not_joined(hardware: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(typer.Exit):
+        run(hardware, Processes(0, 0, 1), monkeypatch)
+    monkeypatch.setattr(measure, "variant_sha256", lambda v: v.name)
+    processes = Processes()
+    run(hardware, processes, monkeypatch)
+    assert processes.measured == list(range(MODES["full"]))
 
 
-@pytest.mark.parametrize("error", other_errors(), ids=lambda e: type(e).__name__)
-def test_an_error_of_a_launcher_is_a_skipped_point_too(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-):
-    break_variant(monkeypatch, "torch_naive", raising(error))
-    assert type(error).__name__ in only_reason(run(), "torch_naive", "skipped")
-
-
-def test_out_of_memory_is_a_skipped_point(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**29, 2**30))
-    break_variant(monkeypatch, "torch_naive", raising(torch.OutOfMemoryError("tried to allocate")))
-    reasons = set(run().query("variant == 'torch_naive'")["reason"])
-    assert reasons == {
-        "out of device memory: input and output take 0.00 GiB before any intermediate, "
-        "0.50 GiB are free"
+def test_blocks_are_named_by_what_they_follow_from(hardware: Path):
+    name = asked("launch", "full", 1, "cuda", hardware)
+    assert name == asked("launch", "full", 1, "cuda", hardware)
+    others = {
+        asked("worklog", "full", 1, "cuda", hardware),
+        asked("launch", "quick", 1, "cuda", hardware),
+        asked("launch", "full", 2, "cuda", hardware),
+        asked("launch", "full", 1, "cpu", hardware),
     }
+    hardware.write_text(json.dumps({"source": "local-other-gpu"}))
+    others.add(asked("launch", "full", 1, "cuda", hardware))
+    assert len(others | {name}) == 6
 
 
-def crash_of(name: str, point: Point = POINTS[0]) -> Crash:
-    return Crash(name, point, 'gone,\n"for good"', variant_sha256(variant(name)))
+def test_no_block_is_no_table(tmp_path: Path):
+    assert finished(tmp_path / "block-0.csv.gz") is None
 
 
-def test_a_crash_of_an_earlier_run_is_a_skipped_point():
-    table = run(crashes=(crash_of("torch_naive"),))
-    stopped = table[(table["variant"] == "torch_naive") & (table["status"] != "ok")]
-    assert stopped[["rows", "cols"]].to_numpy().tolist() == [[1, 4]]
-    assert stopped["status"].tolist() == ["skipped"]
-    assert stopped["reason"].tolist() == ['took the GPU away in an earlier run: gone,\n"for good"']
-    assert stopped["time_ns"].isna().all()
-
-
-def test_a_crash_of_the_baseline_skips_its_repetition_too():
-    table = run(crashes=(crash_of("torch_eager"),))
-    stopped = table[(table["status"] == "skipped") & (table["variant"] != "cuda_block_tree")]
-    assert sorted(stopped["variant"]) == ["torch_eager", "torch_eager" + AGAIN]
-
-
-def test_changed_code_is_tried_again_after_a_crash():
-    old = replace(crash_of("torch_naive"), kernel_sha256="c" * 64)
-    assert sequence(run(crashes=(old,))) == sequence(run())
-
-
-def test_crashes_are_read_as_they_were_recorded(tmp_path: Path):
-    path = tmp_path / "block-0.crashes.jsonl"
-    assert read_crashes(path) == []
-    crashes = [crash_of("torch_eager", point) for point in POINTS[:2]]
-    for crash in crashes:
-        record_crash(path, crash)
-    assert read_crashes(path) == crashes
-
-
-def command(tmp_path: Path, *changes: str) -> str:
-    hardware = tmp_path / "hardware.json"
-    hardware.write_text(json.dumps(FACTS))
-    options = ["--sweep", "smoke", "--block", "0", "--mode", "smoke", "--device", "cpu"]
-    done = module(
-        "experiments.measure", *options, *changes, "--hardware", hardware,
-        "--out", tmp_path / "block-0.csv.gz",
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "Traceback" not in done.stdout
-    return " ".join(done.stdout.replace("│", " ").split())
+def smoke(tmp_path: Path, *changes: str | Path) -> list[str | Path]:
+    given = {
+        "--sweep": "smoke", "--mode": "smoke", "--device": "cpu",
+        "--hardware": tmp_path / "hardware.json", "--out": tmp_path / "smoke.csv.gz",
+        "--blocks": tmp_path / "blocks", "--log": tmp_path / "log",
+    }  # fmt: skip
+    given |= dict(zip(changes[::2], changes[1::2], strict=True))
+    return ["experiments.measure", *(word for pair in given.items() for word in pair)]
 
 
 @pytest.mark.parametrize(
     ("option", "known"),
     [("--sweep", "vocab_scaling, batch_scaling, small_batch"), ("--mode", "smoke, quick, full")],
 )
-def test_an_unknown_name_lists_the_known_ones(option: str, known: str, tmp_path: Path):
-    assert f"known: {known}" in command(tmp_path, option, "nonsense")
-    assert not (tmp_path / "block-0.csv.gz").exists()
+def test_an_unknown_name_lists_the_known_ones(option: str, known: str, hardware: Path):
+    done = module(*smoke(hardware.parent, option, "nonsense"))
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout
+    assert f"known: {known}" in " ".join(done.stdout.replace("│", " ").split())
+    assert not (hardware.parent / "smoke.csv.gz").exists()
+
+
+def test_another_machines_facts_stop_it(hardware: Path):
+    facts = {"source": "local-cpu", "gpu": "another", "packages": {}}
+    hardware.write_text(json.dumps(facts))
+    done = module(*smoke(hardware.parent))
+    assert done.returncode == 2
+    assert f"{hardware} describes another GPU, driver, environment or seed" in done.stdout
+
+
+def test_a_killed_run_leaves_no_process_on_the_gpu(tmp_path: Path):
+    facts = ["--source", "local-cpu", "--mode", "smoke", "--out", tmp_path / "hardware.json"]
+    assert module("experiments.hardware", *facts).returncode == 0
+    command = [sys.executable, "-m", *map(str, smoke(tmp_path))]
+    run = psutil.Popen(
+        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    give_up = time.monotonic() + PATIENCE_S
+    # The block's log is begun by the block's own process.
+    while not (tmp_path / "log").exists():
+        assert run.poll() is None
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    family = run.children(recursive=True)
+    assert len(family) >= 2  # the forkserver, and the block that it forked
+    run.kill()
+    run.wait()
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
+    assert alive == []
+    # It stopped in its middle: a block that goes on to its end would be written.
+    assert not list((tmp_path / "blocks").rglob("block-*.csv.gz"))

@@ -9,14 +9,6 @@ def device_of(wildcards):
     return "cpu" if wildcards.source == "local-cpu" else "cuda"
 
 
-def blocks_of(wildcards):
-    count = MODES[mode_of(wildcards)]
-    return [
-        f"results/{wildcards.source}/blocks/{wildcards.sweep}/block-{i}.csv.gz"
-        for i in range(count)
-    ]
-
-
 def figures_of(sweep, source):
     return [
         f"results/{source}/figures/{figure}.{suffix}"

@@ -77,22 +77,22 @@ rule accuracy:
         " || {{ cat {log}; exit 1; }}; cat {log}"
 
 
-rule block:
-    """Measure one block: a fresh process, all variants of a sweep interleaved."""
+rule measure:
+    """Measure a sweep: its blocks in fresh processes, all variants interleaved in each."""
     input:
         ancient("results/{source}/correctness.csv"),
         [
             f"experiments/{name}.py"
-            for name in ("measure", "timer", "examine", "check", "nvml")
+            for name in ("measure", "block", "timer", "examine", "check", "nvml")
         ],
         "experiments/sweeps/{sweep}.py",
         hardware=ancient("results/{source}/hardware.json"),
     output:
-        "results/{source}/blocks/{sweep}/block-{block}.csv.gz",
+        "results/{source}/raw/{sweep}.csv.gz",
     log:
-        "results/logs/{source}/{sweep}-{block}.log",
+        "results/logs/{source}/{sweep}.log",
     benchmark:
-        "results/{source}/benchmarks/{sweep}-{block}.tsv"
+        "results/{source}/benchmarks/{sweep}.tsv"
     wildcard_constraints:
         source="local-[a-z0-9-]+",
     conda:
@@ -105,24 +105,9 @@ rule block:
         device=device_of,
         seed=config["seed"],
         kernels=fingerprints_of,
+        # No output: Snakemake would remove finished blocks with a run that is cut off.
+        blocks="results/{source}/blocks/{sweep}",
     shell:
-        "python -m experiments.measure --sweep {wildcards.sweep} --block {wildcards.block}"
-        " --mode {params.mode} --device {params.device} --seed {params.seed}"
-        " --hardware {input.hardware} --out {output} --log {log}"
-
-
-rule gather:
-    """Join the blocks of a sweep into its raw file."""
-    input:
-        blocks_of,
-    output:
-        "results/{source}/raw/{sweep}.csv.gz",
-    log:
-        "results/logs/{source}/gather-{sweep}.log",
-    wildcard_constraints:
-        source="local-[a-z0-9-]+",
-    conda:
-        "../../environment.yml"
-    shell:
-        "python -m experiments.gather --out {output} {input} > {log} 2>&1"
-        " || {{ cat {log}; exit 1; }}"
+        "python -m experiments.measure --sweep {wildcards.sweep} --mode {params.mode}"
+        " --device {params.device} --seed {params.seed} --hardware {input.hardware}"
+        " --out {output} --blocks {params.blocks} --log {log}"
