@@ -1,21 +1,19 @@
-"""The archive: recorded runs, an input of the workflow.  Pack one, verify one, take a file out.
+"""The archive: recorded runs, an input of the workflow.  Pack one, verify one, take it out.
 
 python -m experiments.archive pack results/local-nvidia-h200 experiments/archive/nvidia-h200
 python -m experiments.archive verify experiments/archive/nvidia-h200
 """
 
-import gzip
-import hashlib
 import json
 import re
 import shutil
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from experiments import listing
 from experiments.hardware import environment_sha256
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -23,91 +21,36 @@ from experiments.tables import read_raw
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
 
-SUMS = "SHA256SUMS"
 MOST_BYTES = 20_000_000
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-class BadArchive(ValueError):
-    """An archive is not what its SHA256SUMS says; the message names the file."""
-
-
-def sums(folder: Path) -> dict[str, str]:
-    """File name to SHA-256 as recorded in the archive ``folder``."""
-    listing = folder / SUMS
-    if not listing.exists():
-        raise BadArchive(f"{folder} has no {SUMS}: check the archive out again")
-    lines = listing.read_text(errors="replace").splitlines()
-    pairs = [line.split("  ", 1) for line in lines if line]
-    if any(len(pair) != 2 or len(pair[0]) != 64 for pair in pairs):
-        raise BadArchive(f"{listing} is malformed: expected lines of '<sha256>  <file>'")
-    return {name: digest for digest, name in pairs}
-
-
-def verify(folder: Path, name: str) -> Path:
-    """The path of file ``name`` in the archive if its bytes are the recorded ones.
-
-    Raises BadArchive naming the file that is missing, unlisted, different or truncated.
-    """
-    recorded, path = sums(folder), folder / name
-    if name not in recorded:
-        raise BadArchive(f"{path} is not listed in {folder / SUMS}")
-    if not path.exists():
-        raise BadArchive(f"{path} is missing, though {SUMS} lists it: check the archive out again")
-    found = digest(path)
-    if found != recorded[name]:
-        raise BadArchive(
-            f"{path} differs from what was recorded ({SUMS} has {recorded[name][:12]}…, the file "
-            f"is {found[:12]}…): check the archive out again{_truncation(path)}"
-        )
-    return path
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _truncation(path: Path) -> str:
-    if path.suffix == ".gz":
-        try:
-            gzip.decompress(path.read_bytes())
-        except (EOFError, OSError, zlib.error):
-            return " (its compressed data are cut off or damaged)"
-    return ""
-
-
-@app.command("verify")
-def verify_command(folder: Path) -> None:
+@app.command()
+def verify(folder: Path) -> None:
     """Compare every file of an archive with its SHA256SUMS."""
-    try:
-        names = sums(folder)
-        for name in names:
-            verify(folder, name)
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            name = str(path.relative_to(folder))
-            if name not in names and name != SUMS:
-                raise BadArchive(f"{path} is not listed in {folder / SUMS}")
-    except BadArchive as error:
-        print(error)
-        raise typer.Exit(2) from error
-    print(f"{folder}: {len(names)} files as recorded")
+    print(f"{folder}: {len(_verified(folder))} files as recorded")
 
 
 @app.command()
-def ingest(folder: Path, name: str, out: Path) -> None:
-    """Copy one verified file of an archive to OUT."""
+def ingest(folder: Path, out: Path) -> None:
+    """Copy every file of an archive to the folder OUT, if all are as recorded."""
+    for name in _verified(folder):
+        copy = out / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if name == "hardware.json":
+            facts = json.loads((folder / name).read_text())
+            facts["source"] = f"archive-{folder.name}"
+            copy.write_text(json.dumps(facts, indent=2) + "\n")
+        else:
+            shutil.copyfile(folder / name, copy)
+
+
+def _verified(folder: Path) -> list[str]:
     try:
-        source = verify(folder, name)
-    except BadArchive as error:
+        return listing.verify_all(folder)
+    except listing.BadArchive as error:
         print(error)
         raise typer.Exit(2) from error
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if name == "hardware.json":
-        facts = json.loads(source.read_text())
-        facts["source"] = f"archive-{folder.name}"
-        out.write_text(json.dumps(facts, indent=2) + "\n")
-    else:
-        shutil.copyfile(source, out)
 
 
 @app.command()
@@ -134,8 +77,8 @@ def pack(results: Path, folder: Path) -> None:
     for name in names:
         (part / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(results / name, part / name)
-    listing = "".join(f"{digest(part / name)}  {name}\n" for name in names)
-    (part / SUMS).write_text(listing)
+    lines = [f"{listing.digest(part / name)}  {name}\n" for name in names]
+    (part / listing.SUMS).write_text("".join(lines))
     part.chmod(0o755)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)

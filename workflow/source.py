@@ -9,6 +9,7 @@ import jsonschema
 import yaml
 
 from experiments.hardware import gpu_name, slug
+from experiments.listing import BadArchive, sums
 
 ROOT = Path(__file__).parent.parent
 ARCHIVES = ROOT / "experiments" / "archive"
@@ -36,7 +37,7 @@ class Source:
 
     def holds(self, file: str) -> bool:
         """Whether ``file`` can be had: a GPU can make any, an archive has what was recorded."""
-        return self.local or (self.archive / file).exists()
+        return self.local or file in recorded(self.gpu)
 
     def measures(self, sweep: str) -> bool:
         """Whether the samples of ``sweep`` can be had."""
@@ -75,6 +76,14 @@ def check_driver() -> None:
 def archives() -> list[str]:
     """The GPUs of which there is an archive."""
     return sorted(p.parent.name for p in ARCHIVES.glob("*/SHA256SUMS"))
+
+
+def recorded(gpu: str) -> list[str]:
+    """The files that the archive of ``gpu`` lists; raises BadConfig where its list is none."""
+    try:
+        return list(sums(ARCHIVES / gpu))
+    except BadArchive as error:
+        raise BadConfig(str(error)) from error
 
 
 def resolve(config: Mapping[str, Any]) -> Source:

@@ -17,14 +17,19 @@ def run(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", *map(str, arguments)], cwd=ROOT, check=True)
 
 
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archive")
+    run("experiments.archive", "ingest", ARCHIVE, folder)
+    return folder
+
+
 @pytest.mark.parametrize("shown", GALLERY, ids=lambda path: path.name)
-def test_readme_shows_what_the_archive_draws(shown: Path, tmp_path: Path):
+def test_readme_shows_what_the_archive_draws(shown: Path, ingested: Path, tmp_path: Path):
     sweep = FIGURES[shown.stem]
-    for name in ("hardware.json", f"raw/{sweep}.csv.gz"):
-        run("experiments.archive", "ingest", ARCHIVE, name, tmp_path / name)
     tidy = tmp_path / f"{sweep}.csv"
-    run("experiments.tidy", "--raw", tmp_path / f"raw/{sweep}.csv.gz", "--out", tidy)
-    hardware = tmp_path / "hardware.json"
+    run("experiments.tidy", "--raw", ingested / f"raw/{sweep}.csv.gz", "--out", tidy)
+    hardware = ingested / "hardware.json"
     run(f"figures.{shown.stem}", tidy, "--hardware", hardware, "--stem", tmp_path / shown.stem)
     assert (tmp_path / shown.name).read_bytes() == shown.read_bytes()
 

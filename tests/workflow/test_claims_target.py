@@ -83,10 +83,9 @@ def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Archives of two GPUs; that of an A100 holds one of the two sweeps."""
     monkeypatch.setattr(source, "ARCHIVES", tmp_path)
     for gpu, sweeps in (("nvidia-h200", SWEEPS), ("nvidia-a100", SWEEPS[:1])):
-        (tmp_path / gpu / "raw").mkdir(parents=True)
-        (tmp_path / gpu / "SHA256SUMS").touch()
-        for name in sweeps:
-            (tmp_path / gpu / "raw" / f"{name}.csv.gz").touch()
+        (tmp_path / gpu).mkdir()
+        lines = (f"{'0' * 64}  raw/{name}.csv.gz\n" for name in sweeps)
+        (tmp_path / gpu / "SHA256SUMS").write_text("".join(lines))
     return tmp_path
 
 

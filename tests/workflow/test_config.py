@@ -15,7 +15,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = checkout(tmp_path_factory.mktemp("checkout"))
     archive = folder / "experiments" / "archive" / GPU
     archive.mkdir(parents=True)
-    (archive / "SHA256SUMS").touch()
+    (archive / "SHA256SUMS").write_text(f"{'0' * 64}  hardware.json\n")
     return folder
 
 

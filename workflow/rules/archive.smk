@@ -1,20 +1,28 @@
-rule ingest:
-    """Take one file out of an archive, after comparing it with SHA256SUMS."""
-    input:
-        "experiments/archive/{gpu}/SHA256SUMS",
-        "experiments/archive/{gpu}/{file}",
-    output:
-        "results/archive-{gpu}/{file}",
-    log:
-        "results/logs/archive-{gpu}/ingest/{file}.log",
-    wildcard_constraints:
-        gpu="[a-z0-9-]+",
-        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|accuracy\.csv|gpu_tests\.xml",
-    conda:
-        "../../environment.yml"
-    shell:
-        "python -m experiments.archive ingest experiments/archive/{wildcards.gpu}"
-        " {wildcards.file} {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+for _gpu, _files in RECORDED.items():
+
+    rule:
+        name:
+            f"ingest_{_gpu.replace('-', '_')}"
+        input:
+            # Those that are there: the command names what is missing.
+            [
+                str(path.relative_to(ROOT))
+                for path in (ROOT / "experiments/archive" / _gpu).rglob("*")
+                if path.is_file()
+            ],
+        output:
+            [f"results/archive-{{gpu}}/{name}" for name in _files],
+        log:
+            "results/logs/archive-{gpu}/ingest.log",
+        wildcard_constraints:
+            gpu=_gpu,
+        conda:
+            "../../environment.yml"
+        params:
+            folder=lambda wildcards, output: f"results/archive-{wildcards.gpu}",
+        shell:
+            "python -m experiments.archive ingest experiments/archive/{wildcards.gpu}"
+            " {params.folder} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
 rule gpu_tests:
