@@ -25,7 +25,6 @@ rule hardware:
 rule prepare:
     """Check every variant on awkward inputs, compile what the sweeps will run."""
     input:
-        ancient(expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES)),
         "experiments/correctness.py",
         "experiments/check.py",
         ancient("results/{source}/hardware.json"),
