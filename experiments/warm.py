@@ -1,13 +1,14 @@
 """Compile what the sweeps will run, so that their blocks find everything in caches."""
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 
 from experiments.sweeps import SWEEPS, Point
 from kernels.registry import variant
 
 
-def warm(point: Point, names: tuple[str, ...]) -> None:
-    """Call each variant once at ``point``, on memory that nobody reads.
+def warm(points: Mapping[Point, tuple[str, ...]]) -> None:
+    """Call each point's variants once, on memory that nobody reads.
 
     A failure is left for the block's check, which reports it with its reason.
     """
@@ -15,7 +16,7 @@ def warm(point: Point, names: tuple[str, ...]) -> None:
 
     from kernels.launch import load
 
-    for name in names:
+    for point, name in ((p, n) for p, names in points.items() for n in names):
         try:
             x = torch.zeros(
                 point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
@@ -48,7 +49,12 @@ def _compiles(name: str, point: Point) -> bool:
 
 def warm_all(processes: Executor, mode: str) -> str:
     """Warm every point of ``mode``; says how many."""
-    # The largest first: they take longest.
-    tasks = sorted(points(mode).items(), key=lambda task: -task[0].rows * task[0].cols)
-    list(processes.map(warm, *zip(*tasks, strict=True)))
-    return f"compiled for {len(tasks)} points"
+    found = points(mode)
+    # Rows of one width share most of what is compiled, so one process takes all of them.
+    widths: dict[tuple[str, int], dict[Point, tuple[str, ...]]] = {}
+    for point, names in found.items():
+        widths.setdefault((point.dtype, point.cols), {})[point] = names
+    # The most calls first: they take longest.
+    tasks = sorted(widths.values(), key=lambda task: -sum(map(len, task.values())))
+    list(processes.map(warm, tasks))
+    return f"compiled for {len(found)} points"

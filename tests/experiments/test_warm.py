@@ -28,11 +28,14 @@ class Here(Executor):
         return done
 
 
-def test_the_largest_points_come_first_and_each_once(monkeypatch: pytest.MonkeyPatch):
-    seen: list[Point] = []
-    monkeypatch.setattr(warm, "warm", lambda point, names: seen.append(point))
+def test_a_width_is_one_task_and_the_most_calls_come_first(monkeypatch: pytest.MonkeyPatch):
+    seen: list[dict[Point, tuple[str, ...]]] = []
+    monkeypatch.setattr(warm, "warm", seen.append)
     said = warm.warm_all(Here(), "quick")
-    sizes = [point.rows * point.cols for point in seen]
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(set(seen)) == len(seen) == len(warm.points("quick"))
-    assert said == f"compiled for {len(seen)} points"
+    calls = [sum(map(len, task.values())) for task in seen]
+    assert calls == sorted(calls, reverse=True)
+    widths = [{(point.dtype, point.cols) for point in task} for task in seen]
+    assert all(len(width) == 1 for width in widths)
+    assert len(set.union(*widths)) == len(seen)
+    assert {p: names for task in seen for p, names in task.items()} == warm.points("quick")
+    assert said == f"compiled for {len(warm.points('quick'))} points"
