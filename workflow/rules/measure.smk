@@ -28,6 +28,7 @@ rule prepare:
         ancient(expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES)),
         "experiments/correctness.py",
         "experiments/check.py",
+        "experiments/examine.py",
         ancient("results/{source}/hardware.json"),
     output:
         "results/{source}/correctness.csv",
@@ -58,6 +59,7 @@ rule accuracy:
     input:
         ancient("results/{source}/correctness.csv"),
         "experiments/accuracy.py",
+        "experiments/examine.py",
     output:
         "results/{source}/accuracy.csv",
     log:
