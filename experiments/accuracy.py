@@ -7,7 +7,9 @@ output's type around it: half a unit is what rounding alone may cost.
 """
 
 import os
+import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +20,9 @@ import typer
 from torch import Tensor
 
 from experiments.check import planted
+from experiments.examine import GpuLost, attempt, blaming
 from experiments.pool import pool
+from experiments.sweeps import Point
 from experiments.tables import ACCURACY, validated
 from kernels.fingerprint import variant_sha256
 from kernels.registry import DTYPES, VARIANTS, variant
@@ -64,37 +68,34 @@ def ulps(y: Tensor, exact: Tensor) -> Tensor:
 
 
 def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
-    """One row a (shape, kind of input) for variant ``name`` at ``dtype``."""
-    from kernels.launch import Unavailable, load
+    """One row a (shape, kind of input) for variant ``name`` at ``dtype``.
 
-    rows = []
+    Raises GpuLost where the GPU does not answer any more.
+    """
+    rows, of_all = [], {"variant": name, "kernel_sha256": variant_sha256(variant(name))}
     for shape in SHAPES if device == "cuda" else SMALL:
+        point = Point(dtype, *shape)
         for kind, x in inputs(*shape, getattr(torch, dtype), device):
-            row: dict[str, Any] = {
-                "variant": name, "dtype": dtype, "input": kind, "rows": shape[0],
-                "cols": shape[1], "status": "skipped", "reason": "",
-                "kernel_sha256": variant_sha256(variant(name)),
-            }  # fmt: skip
-            rows.append(row)
-            row["reason"] = variant(name).refusal(dtype, shape[1], device) or ""
-            if row["reason"]:
-                continue
-            try:
-                y = load(name)(x, torch.full_like(x, torch.nan))
-            except Unavailable as error:
-                row["reason"] = str(error)
-                continue
-            except Exception as error:  # a variant that fails is a row, not the end of the report
-                row["reason"] = f"{type(error).__name__}: {error}"
-                continue
-            exact = torch.softmax(x.double(), dim=1)
-            error = ulps(y, exact)
-            row["status"] = "ok" if bool(y.isfinite().all()) else "wrong"
-            row["reason"] = "" if row["status"] == "ok" else "NaN or infinity in the output"
-            row["max_ulps"] = float(error.nan_to_num(0.0, posinf=INF).max())
-            row["mean_ulps"] = float(error.nanmean())
-            row["row_sum_err"] = float((y.double().sum(dim=1) - 1).abs().max())
+            with blaming(f"{name} at {point}, {kind}"):
+                found, reason = attempt(name, point, device, partial(_errors, name, x))
+            found = found or {"status": "skipped", "reason": reason}
+            rows.append({**of_all, **point._asdict(), "input": kind, **found})
     return rows
+
+
+def _errors(name: str, x: Tensor) -> dict[str, Any]:
+    from kernels.launch import load
+
+    y = load(name)(x, torch.full_like(x, torch.nan))
+    error = ulps(y, torch.softmax(x.double(), dim=1))
+    finite = bool(y.isfinite().all())
+    return {
+        "status": "ok" if finite else "wrong",
+        "reason": "" if finite else "NaN or infinity in the output",
+        "max_ulps": float(error.nan_to_num(0.0, posinf=INF).max()),
+        "mean_ulps": float(error.nanmean()),
+        "row_sum_err": float((y.double().sum(dim=1) - 1).abs().max()),
+    }
 
 
 def main(
@@ -106,8 +107,12 @@ def main(
         os.environ["TRITON_INTERPRET"] = "1"
     names = [v.name for v in VARIANTS if not v.ceiling]
     with pool(device) as processes:
-        reports = processes.map(report, *zip(*product(names, DTYPES, [device]), strict=True))
-        table = pd.DataFrame(chain.from_iterable(reports))
+        try:
+            reports = processes.map(report, *zip(*product(names, DTYPES, [device]), strict=True))
+            table = pd.DataFrame(chain.from_iterable(reports))
+        except GpuLost as lost:
+            print(lost, file=sys.stderr)
+            raise typer.Exit(1) from lost
     out.parent.mkdir(parents=True, exist_ok=True)
     validated(ACCURACY, table.reindex(columns=list(ACCURACY.columns))).to_csv(out, index=False)
     print(", ".join(f"{n} {status}" for status, n in table["status"].value_counts().items()))

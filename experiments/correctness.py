@@ -7,6 +7,7 @@ The cases are what users meet and benchmarks do not: rows that start off 16 byte
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, product
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch
 from torch import Tensor
 
 from experiments.check import Verdict, check, planted
-from kernels.registry import DTYPES, VARIANTS, variant
+from experiments.examine import attempt, blaming
+from experiments.sweeps import Point
+from kernels.registry import DTYPES, VARIANTS
 
 SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
 GPU_SHAPES = ((1823, 781), (2, 50_257), (1, 131_072), (300, 32_768), (1, 1_048_576), (70_000, 33))
@@ -88,30 +91,24 @@ def examine(name: str, case: Case) -> Verdict:
 
 
 def report(name: str, dtype: str, device: str, part: int) -> list[dict[str, Any]]:
-    """One row a case for variant ``name`` at ``dtype``, in every ``PARTS``-th case."""
-    from kernels.launch import Unavailable
+    """One row a case for variant ``name`` at ``dtype``, in every ``PARTS``-th case.
 
+    Raises GpuLost where the GPU does not answer any more.
+    """
     rows = []
     for case in islice(cases(getattr(torch, dtype), device), part, None, PARTS):
-        n_rows, n_cols = case.x.shape
-        reason, verdict = variant(name).refusal(dtype, n_cols, device), None
-        if reason is None:
-            try:
-                verdict = examine(name, case)
-                reason = verdict.reason
-            except Unavailable as error:
-                reason = str(error)
-            except Exception as error:  # a variant that fails is a row, not the end of the report
-                reason = f"{type(error).__name__}: {error}"
+        point = Point(dtype, *case.x.shape)
+        with blaming(f"{name} at {point}, {case.name}"):
+            verdict, reason = attempt(name, point, device, partial(examine, name, case))
         rows.append(
             {
                 "variant": name,
                 "dtype": dtype,
                 "case": case.name,
-                "rows": n_rows,
-                "cols": n_cols,
+                "rows": point.rows,
+                "cols": point.cols,
                 "status": "skipped" if verdict is None else "ok" if verdict.ok else "wrong",
-                "reason": reason,
+                "reason": verdict.reason if verdict else reason,
                 "max_rel_err": verdict.max_rel_err if verdict else None,
                 "row_sum_err": verdict.row_sum_err if verdict else None,
             }

@@ -1,6 +1,9 @@
 """Run a variant at a point and check what it wrote: no number exists without this."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +14,8 @@ from experiments.tables import useful_bytes
 from experiments.timer import estimate_ns
 from kernels.launch import Unavailable, load, tuned
 from kernels.registry import variant
+
+T = TypeVar("T")
 
 
 class GpuLost(RuntimeError):
@@ -54,33 +59,47 @@ def examine(name: str, problem: Problem) -> Outcome:
 
     Raises GpuLost where the GPU does not answer any more.
     """
-    v, point, device = variant(name), problem.point, problem.device
-    if refusal := v.refusal(point.dtype, point.cols, device):
-        return Outcome("skipped", refusal)
+    outcome, reason = attempt(name, problem.point, problem.device, lambda: _checked(name, problem))
+    return outcome or Outcome("skipped", reason)
+
+
+def _checked(name: str, problem: Problem) -> Outcome:
+    fn = load(name)
     try:
-        fn = load(name)
         reference, y = problem.fresh()
         x = reference.x
         fn(x, y)
         choice = tuned(name)
-        verdict = check_copy(x, y) if v.ceiling else reference.check(y)
+        verdict = check_copy(x, y) if variant(name).ceiling else reference.check(y)
         if not reference.unchanged():
             problem.forget()
             return Outcome("wrong", "it changed its input", verdict.max_rel_err)
         if not verdict.ok:
             return Outcome("wrong", verdict.reason, verdict.max_rel_err)
-        estimate = estimate_ns(fn, (x, y)) if device == "cuda" else 0.0
+        estimate = estimate_ns(fn, (x, y)) if problem.device == "cuda" else 0.0
         return Outcome("ok", "", verdict.max_rel_err, estimate, choice)
+    except Exception:
+        problem.forget()  # who knows what was written
+        raise
+
+
+def attempt(name: str, point: Point, device: str, run: Callable[[], T]) -> tuple[T | None, str]:
+    """What ``run`` gives of variant ``name`` at ``point``, or None and why it gives nothing.
+
+    Raises GpuLost where the GPU does not answer any more.
+    """
+    if refusal := variant(name).refusal(point.dtype, point.cols, device):
+        return None, refusal
+    try:
+        return run(), ""
     except Unavailable as error:
-        return Outcome("skipped", str(error))
+        return None, str(error)
     except torch.OutOfMemoryError:
-        problem.forget()
         torch.cuda.empty_cache()
-        return Outcome("skipped", memory_reason(point))
+        return None, memory_reason(point)
     except Exception as error:  # compilers and drivers raise types of their own
         raise_if_lost(error, device)
-        problem.forget()  # who knows what was written
-        return Outcome("skipped", f"{type(error).__name__}: {_first_line(error)}")
+        return None, f"{type(error).__name__}: {_first_line(error)}"
 
 
 def raise_if_lost(error: Exception, device: str) -> None:
@@ -91,6 +110,18 @@ def raise_if_lost(error: Exception, device: str) -> None:
         torch.cuda.synchronize()
     except Exception as lost:
         raise GpuLost(_first_line(error)) from lost
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Say that a GPU which is lost meanwhile was lost in ``what``, and what to do about it."""
+    try:
+        yield
+    except GpuLost as lost:
+        raise GpuLost(
+            f"the GPU stopped answering in {what}: {lost}; mend the variant, or take it out of "
+            "kernels/registry.py"
+        ) from lost
 
 
 def _first_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ Both in one pool of processes, because a pool takes ten seconds to start.
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +29,14 @@ def main(
     with pool(device) as processes:
         # Imported while the pool does the same.
         from experiments.correctness import check_all
+        from experiments.examine import GpuLost
         from experiments.warm import warm_all
 
-        table = check_all(processes, device)
+        try:
+            table = check_all(processes, device)
+        except GpuLost as lost:
+            print(lost, file=sys.stderr)
+            raise typer.Exit(1) from lost
         # Not at the same time: its memory could be what a check needs.
         warmed = warm_all(processes, mode) if device == "cuda" else "nothing to compile"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -43,4 +43,4 @@ def panels(tidy: pd.DataFrame) -> page.Grid:
 
 
 if __name__ == "__main__":
-    page.main(panels, FIGURES["launch"], tall=2.3)  # a line a variant
+    page.main(panels, FIGURES["launch"], tall=2.6)  # a line a variant

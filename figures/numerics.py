@@ -3,24 +3,39 @@
 python -m figures.numerics TIDY.csv --hardware hardware.json --stem OUTDIR/numerics
 """
 
+import textwrap
+
 import pandas as pd
 from matplotlib.axes import Axes
 
+from experiments.sweeps.sweep import EXACT
 from figures import FIGURES, page
 from figures.curves import timed
 from figures.look import in_order, look
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
-    """The largest relative error against fraction of copy, for a table of one shape."""
+    """The largest relative error against fraction of copy, for a table of one shape.
+
+    A line joins each kernel of S5 with its exact form.
+    """
     table = timed(tidy, "device")
-    ceiling = table["variant"] == "copy"
-    for name in in_order(table.loc[~ceiling, "variant"]):
-        mine = table[(table["variant"] == name) & (table["status"] == "ok")]
+    table = table[table["variant"] != "copy"]
+    placed = table[(table["status"] == "ok") & table["fraction_of_copy"].notna()]
+    for published, exact in EXACT.items():
+        pair = placed[placed["variant"].isin((published, exact))]
+        if len(pair) == 2:
+            ax.plot(pair["fraction_of_copy"], pair["max_rel_err"], color=look(exact).colour,
+                    zorder=1.8, label=f"_{published} to {exact}")  # fmt: skip
+    for name in in_order(placed["variant"]):
+        mine = placed[placed["variant"] == name]
         mark = look(name).line(mine["fraction_of_copy"], mine["max_rel_err"],
                                hollow=bool(mine["stale"].any()))  # fmt: skip
         mark.set(linestyle="", label=f"_{name}")
         ax.add_line(mark)
+    if missing := in_order(set(table["variant"]) - set(placed["variant"])):
+        words = "not timed: " + "; ".join(look(name).label for name in missing)
+        ax.text(0.03, 0.03, textwrap.fill(words, 44), transform=ax.transAxes, size="x-small")
     ax.axvline(1.0, color=look("copy").colour, linestyle=(0, look("copy").dash), zorder=1.9)
     ax.set_yscale("log")
     ax.relim()

@@ -6,7 +6,7 @@ python -m figures.worklog TIDY.csv --hardware hardware.json --stem OUTDIR/worklo
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.sweeps.sweep import WORKLOG
+from experiments.sweeps.sweep import EXACT, WORKLOG
 from figures import FIGURES, page
 from figures.curves import bandwidth
 
@@ -17,22 +17,16 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
-    """The worklog's kernels on the left, on the right what it compares them with."""
-    mine, exact = tidy["variant"].isin(WORKLOG), tidy["variant"].str.endswith("_exact")
+    """The worklog's kernels, their exact forms beside them, and what it compares them with."""
+    mine, exact = tidy["variant"].isin(WORKLOG), tidy["variant"].isin(EXACT.values())
     copy = tidy["variant"] == "copy"
     return [
         [
-            page.Panel("the worklog's kernels", tidy[mine & ~exact | copy], draw),
-            page.Panel("and what it compares them with", tidy[~mine], draw),
-            page.Panel("__expf and expf", tidy[_pairs(tidy) | copy], draw),
+            page.Panel("the worklog's kernels, __expf", tidy[mine & ~exact | copy], draw),
+            page.Panel("the same with expf", tidy[exact | copy], draw),
+            page.Panel("what it compares them with", tidy[~mine], draw),
         ]
     ]
-
-
-def _pairs(tidy: pd.DataFrame) -> pd.Series:
-    """The kernels that are there with both functions."""
-    exact = tidy.loc[tidy["variant"].str.endswith("_exact"), "variant"].unique()
-    return tidy["variant"].isin([*exact, *(name.removesuffix("_exact") for name in exact)])
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ LADDER, WORKLOG = (
     tuple(v.name for v in BY_NAME.values() if v.framework == "cuda" and v.publication == source)
     for source in ("S4", "S5")
 )
+# S5's kernels as published, and the form of each with exact functions.
+EXACT = {name.removesuffix("_exact"): name for name in WORKLOG if name.endswith("_exact")}
 
 
 def powers(base: int, first: int, last: int) -> tuple[int, ...]:

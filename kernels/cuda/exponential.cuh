@@ -1,5 +1,7 @@
 // exponential: the hardware's approximation of e^v, or with -D EXACT the maths library's function.
-// exp2f of v * log2(e) is the first of the two, to the bit (tests/kernels/test_cache.py).
+// exp2f of v * log2(e) is the first of the two, to the bit (tests/kernels/test_cache.py).  S5's
+// other intrinsic, __frcp_rn, is the correctly rounded reciprocal (docs/errata.md, E43): both forms
+// use it.
 #pragma once
 
 __device__ inline float exponential(float v) {

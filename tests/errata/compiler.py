@@ -90,22 +90,29 @@ def _code(cubin: bytes, report: str, symbol: str) -> Code:
         assert match, f"no '{pattern}' in {mine}"
         return int(match[1])
 
-    listing = _disassembled(cubin, symbol)
-    opcodes = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\d+ )?([A-Z][\w.]*)", listing)
+    listing = disassembled(cubin, symbol)
     return Code(
         registers=number(r"Used (\d+) registers"),
         spill_stores=number(r"(\d+) bytes spill stores"),
         spill_loads=number(r"(\d+) bytes spill loads"),
-        instructions=Counter(opcodes),
+        instructions=opcodes(listing),
         listing=listing,
     )
 
 
-def _disassembled(cubin: bytes, symbol: str) -> str:
+def opcodes(listing: str) -> Counter[str]:
+    """How often each opcode occurs, modifiers and all."""
+    pattern = r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\d+ )?([A-Z][\w.]*)"
+    return Counter(re.findall(pattern, listing))
+
+
+def disassembled(cubin: bytes, symbol: str = "") -> str:
+    """The machine code of ``symbol``, or of every kernel of ``cubin``, a heading each."""
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [knobs.nvidia.cuobjdump.path, "--dump-sass", "--function", symbol, file.name]
+        only = ["--function", symbol] if symbol else []
+        command = [knobs.nvidia.cuobjdump.path, "--dump-sass", *only, file.name]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout

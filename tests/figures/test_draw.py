@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from experiments.sweeps.sweep import EXACT
 from experiments.tables import gbps, useful_bytes
 from figures import FIGURES, page, resources
 from figures.curves import human, log2_ticks, with_bandwidth_interval
@@ -175,10 +176,28 @@ def test_numerics_sets_error_against_speed(tidy):
     table = tidy("numerics")
     figure, (panels,) = figure_of("numerics", table)
     for panel, ax in zip(panels, figure.axes, strict=True):
-        for variant in set(panel.table["variant"]) - {"copy"}:
-            (point,) = only(panel.table, variant=variant).itertuples()
-            (mark,) = lines(ax, f"_{variant}")
+        timed = only(panel.table, status="ok").set_index("variant")
+        for point in timed.drop("copy").itertuples():
+            (mark,) = lines(ax, f"_{point.Index}")
             assert (xs(mark), ys(mark)) == ([point.fraction_of_copy], [point.max_rel_err])
+        for published, exact in EXACT.items():
+            joined = lines(ax, f"_{published} to {exact}")
+            ends = timed.reindex([published, exact])["fraction_of_copy"].dropna().tolist()
+            assert [xs(line) for line in joined] == ([ends] if ends else [])
+
+
+def test_numerics_names_what_has_no_time(tidy):
+    figure, _ = figure_of("numerics", tidy("numerics"))
+    said = [" ".join(text.get_text().split()) for ax in figure.axes for text in ax.texts]
+    assert said == ["not timed: CUDA warp a row; CUDA warp a row, expf"]  # a warp holds 8192
+
+
+def test_worklog_sets_the_exact_forms_beside_the_published_ones(tidy):
+    _, (panels,) = figure_of("worklog", tidy("worklog"))
+    published, exact, others = ({*panel.table["variant"]} - {"copy"} for panel in panels)
+    assert published == set(EXACT)
+    assert exact == set(EXACT.values())
+    assert not others & (published | exact)
 
 
 def test_headline_figures_leave_the_triton_variants_to_their_own(tidy):

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from experiments.sweeps.sweep import EXACT
 from kernels import build
 from kernels.registry import ARCHITECTURES, ROOT, VARIANTS, variant
 from kernels.triton.triton_hybrid import FAST_COLS
 from tests.commands import module
+from tests.errata.compiler import disassembled, opcodes
 
 # Limits of the architectures: registers a thread, dynamic shared memory a block (bytes).
 MOST_REGISTERS = 255
@@ -81,6 +83,29 @@ def test_more_floats_than_registers_spill(built: Path):
         mine = table[table["variant"] == name].sort_values("cols_held")
         assert mine["spill_bytes"].iloc[-1] > 0
         assert (mine["spill_bytes"].iloc[:4] == 0).all()
+
+
+@pytest.mark.parametrize(("published", "exact"), EXACT.items())
+def test_an_exact_form_has_the_librarys_exponential_throughout(
+    built: Path, published: str, exact: str
+):
+    # expf first finds the power of two, with a saturating product; __expf does nothing of the kind.
+    for name, reduced in ((published, False), (exact, True)):
+        _, *kernels = disassembled((built / f"{name}-float32.cubin").read_bytes()).split("Function")
+        launch = variant(name).launch
+        assert launch is not None
+        assert len(kernels) == len(launch.tiles or (None,)) * len(launch.kernels)
+        for code in map(opcodes, kernels):
+            assert code["MUFU.EX2"] > 0
+            assert code["FFMA.SAT"] == (code["MUFU.EX2"] if reduced else 0)
+
+
+def test_every_kernel_of_s5_has_its_exact_form():
+    s5 = {v.name for v in VARIANTS if v.framework == "cuda" and v.publication == "S5"}
+    assert s5 == {*EXACT, *EXACT.values()}
+    assert len(EXACT) == 6
+    for published, exact in EXACT.items():
+        assert variant(published).file == variant(exact).file
 
 
 def test_every_row_has_its_cubin(built: Path):

@@ -27,6 +27,7 @@ rule prepare:
     input:
         "experiments/correctness.py",
         "experiments/check.py",
+        "experiments/examine.py",
         ancient("results/{source}/hardware.json"),
     output:
         "results/{source}/correctness.csv",
@@ -57,6 +58,7 @@ rule accuracy:
     input:
         ancient("results/{source}/correctness.csv"),
         "experiments/accuracy.py",
+        "experiments/examine.py",
     output:
         "results/{source}/accuracy.csv",
     log:
