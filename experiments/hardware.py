@@ -4,9 +4,11 @@ python -m experiments.hardware --source local-nvidia-h200 --mode full --out hard
 """
 
 import hashlib
+import importlib.util
 import json
 import platform
 import re
+import runpy
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -78,16 +80,27 @@ def collect(source: str, mode: str, seed: int) -> dict[str, Any]:
 
 def unfit() -> str:
     """Why nothing can be measured on this machine's GPU, or an empty string."""
-    import torch
-
-    if not torch.version.cuda:
+    if not torch_cuda():
         return (
-            f"PyTorch {torch.__version__} is a CPU build: install the CUDA build of "
+            f"PyTorch {_version('torch')} is a CPU build: install the CUDA build of "
             "constraints.txt, or use --config source=archive"
         )
-    if not torch.cuda.is_available():
-        return "PyTorch finds no usable GPU: compare the driver with PyTorch's CUDA version"
+    try:
+        _cuda_facts()
+    except Exception as error:  # cuda.core raises several types
+        return (
+            f"CUDA finds no usable GPU ({error}): compare the driver with CUDA {torch_cuda()}, "
+            "and look at CUDA_VISIBLE_DEVICES"
+        )
     return ""
+
+
+def torch_cuda() -> str | None:
+    """The CUDA version that PyTorch is built for; None for a CPU build, or where it is missing."""
+    if not (found := importlib.util.find_spec("torch")) or not found.origin:
+        return None
+    # Importing torch for one word takes seconds.
+    return runpy.run_path(str(Path(found.origin).with_name("version.py")))["cuda"]
 
 
 def _gpu_facts(index: int = 0) -> dict[str, Any]:
@@ -116,18 +129,18 @@ def _gpu_facts(index: int = 0) -> dict[str, Any]:
         "mig": ask(nvml.nvmlDeviceGetMigMode),
         "power_limit_w": (ask(nvml.nvmlDeviceGetPowerManagementLimit) or 0) / 1000 or None,
         "max_clock_mhz": {k: ask(nvml.nvmlDeviceGetMaxClockInfo, v) for k, v in clocks.items()},
-        **_torch_facts(index),
+        **_cuda_facts(index),
     }
 
 
-def _torch_facts(index: int) -> dict[str, Any]:
-    import torch
+def _cuda_facts(index: int = 0) -> dict[str, Any]:
+    from cuda.core import Device
 
-    properties = torch.cuda.get_device_properties(index)
+    properties = Device(index).properties
     return {
-        "multiprocessors": properties.multi_processor_count,
-        "l2_bytes": properties.L2_cache_size,
-        "torch_cuda": torch.version.cuda,
+        "multiprocessors": properties.multiprocessor_count,
+        "l2_bytes": properties.l2_cache_size,
+        "torch_cuda": torch_cuda(),
     }
 
 
