@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = (
     *("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime"),
     *("numpy", "pandas", "nvidia-ml-py", "snakemake"),
-    *("liger-kernel", "quack-kernels", "nvidia-cutlass-dsl"),
+    *("liger-kernel", "quack-kernels", "nvidia-cutlass-dsl", "flashinfer-python"),
 )
 # What differs between two runs of one environment, or (source) between a run and its archive.
 RUN_FACTS = ("measured_utc", "code_commit", "mode", "source")

@@ -79,6 +79,7 @@ LOOKS: Mapping[str, Look] = {
     "cuda_split_rescale_exact": Look("CUDA split, rescaled, expf", GREY, (4, 1, 20), DOTTED),
     "liger":                 Look("Liger", YELLOW, "H", DASHDOT),
     "quack":                 Look("QuACK", BLUE, "X", LONG),
+    "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),
 }
 # fmt: on
 

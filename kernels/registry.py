@@ -218,6 +218,8 @@ VARIANTS = (
             teaches="what a library makes of one program per row"),
     Variant("quack", "peers/quack.py", "S5", reads=1, writes=1,
             teaches="a row read once by a cluster of blocks"),
+    Variant("flashinfer", "peers/flashinfer.py", "-", reads=2, writes=1, dtypes=("float32",),
+            teaches="the online form as a serving library has it"),
 )
 # fmt: on
 

@@ -40,6 +40,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
     [
         ("liger", ("liger_kernel.ops.softmax", "liger_kernel.ops.utils"), ((5, 33), 64, 4)),
         ("quack", ("quack.softmax",), ((5, 33),)),
+        ("flashinfer", ("flashinfer.jit.sampling", "flashinfer.utils"), (2**20, None, 1.0, True)),
     ],
 )
 def test_a_peer_writes_to_the_callers_memory(
@@ -59,11 +60,20 @@ def test_a_peer_writes_to_the_callers_memory(
         seen.append(tuple(x.shape))
         out.copy_(torch.softmax(x, dim=1))
 
+    class Module:
+        def build_and_load(self):
+            return self
+
+        def softmax(self, workspace: Tensor, x: Tensor, out: Tensor, *how: object) -> None:
+            seen.extend([workspace.nbytes, *how])
+            out.copy_(torch.softmax(x, dim=1))
+
     for path in modules:
         stub = ModuleType(path)
         vars(stub).update(
             _softmax_single_block_forward_kernel=Kernel(), _softmax_fwd=op,
-            calculate_settings=lambda cols: (64, 4),
+            calculate_settings=lambda cols: (64, 4), gen_sampling_module=Module,
+            device_support_pdl=lambda device: True,
         )  # fmt: skip
         monkeypatch.setitem(sys.modules, path, stub)
     monkeypatch.delitem(sys.modules, f"kernels.peers.{name}", raising=False)
