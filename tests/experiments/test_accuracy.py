@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments import accuracy
+from experiments import accuracy, correctness
 from experiments.accuracy import inputs, report, ulps
 from experiments.tables import ACCURACY, validated
 
@@ -80,3 +80,8 @@ def test_what_cannot_run_or_is_not_finite_says_so(monkeypatch: pytest.MonkeyPatc
     assert set(wrong["status"]) == {"wrong"}
     assert set(wrong["reason"]) == {"NaN or infinity in the output"}
     assert len(wrong) == len(accuracy.SMALL) * 7
+
+
+def test_its_shapes_have_been_compiled_by_the_checks_before():
+    assert set(accuracy.SHAPES) <= set(correctness.GPU_SHAPES)
+    assert set(accuracy.SMALL) <= set(correctness.SHAPES)
