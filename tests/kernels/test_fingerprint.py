@@ -110,6 +110,14 @@ def test_a_changed_launch_policy_counts(root: Path):
     assert few != many
 
 
+def test_changed_options_count(root: Path):
+    (root / "torch/a.py").write_text(PYTHON)
+    none = Variant("a", "torch/a.py", "-", 1, 1, "nothing")
+    sets = [(), (("block", 1024),), (("block", 4096),), (("warps", 1024),)]
+    told = {variant_sha256(replace(none, options=options)) for options in sets}
+    assert len(told) == len(sets)
+
+
 @pytest.mark.parametrize(
     "edited",
     [
