@@ -7,7 +7,6 @@ variant with such points gets a lane at the bottom of the panel, under all data.
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
@@ -139,8 +138,7 @@ def log2_ticks(low: float, high: float) -> list[int]:
 def log2_axis(ax: Axes, values: Sequence[float] | pd.Series) -> None:
     """A log2 x axis over ``values`` and those of the panels that share it."""
     ax.set_xscale("log", base=2)
-    if len(values):
-        ax.update_datalim([(v, np.nan) for v in (min(values), max(values))], updatey=False)
+    _reach(ax, values)
     boxes = [a.dataLim for a in ax.get_shared_x_axes().get_siblings(ax)]
     low, high = min(b.x0 for b in boxes), max(b.x1 for b in boxes)
     if not 0 < low <= high < math.inf:
@@ -152,15 +150,27 @@ def log2_axis(ax: Axes, values: Sequence[float] | pd.Series) -> None:
 
 
 def linear_axis(ax: Axes, values: Sequence[float] | pd.Series) -> None:
-    """A linear x axis from 0 over ``values``, ticks where thousands of 1024 are."""
+    """A linear x axis from 0 over ``values`` and those of the panels that share it.
+
+    Ticks are where thousands of 1024 are.
+    """
     if not len(values):
         return
-    high = max(values)
-    step = 2 ** math.ceil(math.log2(high / MOST_TICKS))
+    _reach(ax, values)
+    high = max(a.dataLim.x1 for a in ax.get_shared_x_axes().get_siblings(ax))
+    step = 1
+    while high // step >= MOST_TICKS:
+        step *= 2
     ax.set_xlim(0, high * 1.03)
     ax.xaxis.set_major_locator(FixedLocator([float(t) for t in range(0, int(high) + 1, step)]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(human))
+
+
+def _reach(ax: Axes, values: Sequence[float] | pd.Series) -> None:
+    """Count ``values`` among the data of the x axis."""
+    if len(values):
+        ax.update_datalim([(min(values), 1), (max(values), 1)], updatey=False)
 
 
 def y_axis(ax: Axes, log: bool = False) -> None:

@@ -7,6 +7,7 @@ and a reworded comment makes none so.
 import ast
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -55,19 +56,51 @@ def _cuda(path: Path) -> str:
     return "\n".join([*directives, re.sub(r"\s*([^\w\s])\s*", r"\1", " ".join(code.split()))])
 
 
+def python_sources(path: Path) -> list[Path]:
+    """``path`` and every kernel file that it imports from, each once, in order of use."""
+    found = [path]
+    for source in found:
+        found += [file for file in _imported(source) if file not in found]
+    return found
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    """The files of kernels/*/ that ``path``, one of them, names in its imports, each once."""
+    package, names = ["kernels", path.parent.name], []
+    for node in ast.walk(_tree(path) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            names += [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module.split(".") if node.module else []
+            if node.level:
+                module = package[: 3 - node.level] + module
+            # What is imported is a name of the module, or itself a module of the folder.
+            names += [module, *([*module, alias.name] for alias in node.names)]
+    files = (path.parents[1] / "/".join(name[1:]) for name in names if name[:1] == ["kernels"])
+    for file in dict.fromkeys(file.with_suffix(".py") for file in files):
+        if file.parents[1] == path.parents[1] and file.is_file():
+            yield file
+
+
 def _python(path: Path) -> str:
-    text = path.read_text()
+    trees = {source: _tree(source) for source in python_sources(path)}
+    # The build names a file that does not parse; until it is mended every byte counts.
+    return "\n".join(ast.unparse(t) if t else file.read_text() for file, t in trees.items())
+
+
+def _tree(path: Path) -> ast.Module | None:
+    """The code that is timed, without docstrings; None where it does not parse."""
     try:
-        tree = ast.parse(text, str(path))
-    except SyntaxError:  # the build names it; until it is mended every byte counts
-        return text
+        tree = ast.parse(path.read_text(), str(path))
+    except SyntaxError:
+        return None
     # What the ahead-of-time build is asked to compile changes nothing that is timed.
     tree.body = [n for n in tree.body if getattr(n, "name", "") != "specialisations"]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_docstring(body[0]):
             body[:1] = [] if body[1:] else [ast.Pass()]
-    return ast.unparse(tree)
+    return tree
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -18,6 +18,7 @@ from kernels.compiled import (
     content_key,
     ptxas_facts,
 )
+from kernels.fingerprint import python_sources
 from kernels.registry import Variant, variant
 from kernels.specialise import Specialisation
 
@@ -43,8 +44,8 @@ def specialisations(name: str) -> tuple[Specialisation, ...]:
 def compile_triton(v: Variant, job: Job) -> Compiled:
     """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
     label = specialisations(v.name)[job.number].label
-    text = v.path.read_text()
-    key = content_key(v.name, job.dtype, job.arch, label, ALIGNED, version("triton"), text)
+    texts = [path.read_text() for path in python_sources(v.path)]
+    key = content_key(v.name, job.dtype, job.arch, label, ALIGNED, version("triton"), *texts)
     return cached(key, lambda: _compile(v, job))
 
 

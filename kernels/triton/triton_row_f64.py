@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels.specialise import Specialisation
+from kernels.triton.triton_row import warps
 
 if TYPE_CHECKING:  # compiling needs no torch
     from collections.abc import Iterator
@@ -32,11 +33,6 @@ def _softmax(x_ptr, out_ptr, x_stride, out_stride, cols, BLOCK: tl.constexpr):
     total = tl.sum(numerator.to(tl.float64), axis=0).to(tl.float32)
     y = (numerator / total).to(out_ptr.dtype.element_ty)
     tl.store(out_ptr + row * out_stride + lane, y, mask=inside)
-
-
-def warps(block: int) -> int:
-    """S2's thresholds: 4 warps, 8 from 2048 columns, 16 from 4096."""
-    return 16 if block >= 4096 else 8 if block >= 2048 else 4
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:

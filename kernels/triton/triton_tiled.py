@@ -15,13 +15,12 @@ import triton
 import triton.language as tl
 
 from kernels.specialise import Specialisation
+from kernels.triton.triton_hybrid import WARPS
 
 if TYPE_CHECKING:  # compiling needs no torch
     from collections.abc import Iterator
 
     from torch import Tensor
-
-WARPS = 4  # Triton's default, which S1 never changes
 
 
 @triton.jit

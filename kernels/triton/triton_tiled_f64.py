@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels.specialise import Specialisation
+from kernels.triton.triton_hybrid import WARPS
 
 if TYPE_CHECKING:  # compiling needs no torch
     from collections.abc import Iterator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # compiling needs no torch
     from torch import Tensor
 
 BLOCK = 4096
-WARPS = 4  # Triton's default, which S1 never changes
 
 
 @triton.jit

@@ -19,6 +19,15 @@ def test_every_point_of_a_sweep_is_warmed_for_what_compiles(name: str, mode: str
         assert not {n for n in found[point] if n.startswith(("cuda_", "copy_", "torch_eager"))}
 
 
+@pytest.mark.parametrize("mode", ["quick", "full"])
+def test_what_is_timed_by_the_hosts_clock_compiles_nothing_on_a_gpu(mode: str):
+    on_the_host = [s for s in SWEEPS.values() if "host" in s.timers]
+    elsewhere = {p for s in SWEEPS.values() if s not in on_the_host for p in s.points(mode)}
+    alone = {p for s in on_the_host for p in s.points(mode)} - elsewhere
+    assert alone
+    assert not alone & set(warm.points(mode))
+
+
 class Here(Executor):
     """Runs each task at once."""
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from experiments.sweeps.sweep import EXACT
 from experiments.tables import gbps, useful_bytes
 from figures import FIGURES, page, resources
-from figures.curves import human, log2_ticks, with_bandwidth_interval
+from figures.curves import human, linear_axis, log2_axis, log2_ticks, with_bandwidth_interval
 from figures.look import drawn
 from tests.figures.conftest import STALE, resources_of
 
@@ -283,6 +283,48 @@ def test_resources_names_what_did_not_compile():
 )
 def test_ticks_are_read_by_people(value: int, text: str):
     assert human(value) == text
+
+
+@pytest.mark.parametrize(
+    ("highest", "ticks"),
+    [
+        (12_672, [0, 4096, 8192, 12_288]),
+        (6143, [0, 1024, 2048, 3072, 4096, 5120]),
+        (6144, [0, 2048, 4096, 6144]),  # steps of 1024 would be a seventh label
+        (5, [0, 1, 2, 3, 4, 5]),
+        (2, [0, 1, 2]),
+        (1, [0, 1]),
+    ],
+)
+def test_ticks_of_a_linear_axis_are_few_whole_multiples_of_a_power_of_two(
+    highest: int, ticks: list[int]
+):
+    ax = Figure().subplots()
+    linear_axis(ax, [1, highest])
+    assert ax.get_xticks().tolist() == ticks
+    assert ax.get_xlim() == (0, pytest.approx(1.03 * highest))
+    assert not len(ax.get_xticks(minor=True))
+
+
+def test_a_linear_axis_holds_the_panels_that_share_it():
+    wide, narrow, empty = Figure().subplots(1, 3, sharex=True)
+    for ax, values in ((wide, [100]), (narrow, [50]), (empty, [])):
+        linear_axis(ax, values)
+    assert wide.get_xlim() == (0, pytest.approx(103))
+
+
+def test_a_log_axis_reaches_what_is_not_drawn_too():
+    ax = Figure().subplots()
+    ax.plot([4, 64], [1, 2])
+    log2_axis(ax, [1, 256])
+    assert ax.get_xlim() == pytest.approx((1 / 1.5, 256 * 1.5))
+    assert list(ax.dataLim.intervaly) == [1, 2]
+
+
+def test_a_linear_axis_of_nothing_is_left_alone():
+    ax = Figure().subplots()
+    linear_axis(ax, [])
+    assert ax.get_xlim() == (0, 1)
 
 
 def test_ticks_are_few_powers_of_two():

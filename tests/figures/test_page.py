@@ -4,12 +4,18 @@ import json
 import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
+import matplotlib.style
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from figures import FIGURES, page
+from experiments.tables import ACCURACY
+from figures import FIGURES, page, worklog
 from tests.figures.conftest import resources_of
 
 ROOT = Path(__file__).parents[2]
@@ -48,12 +54,66 @@ def test_resources_gives_the_same_bytes(tmp_path: Path):
     for path in tables:
         resources_of(path.stem).to_csv(path, index=False)
     stems = [tmp_path / folder / "resources" for folder in ("one", "two")]
-    for stem in stems:
-        done = run("resources", *tables, "--stem", stem)
+    for stem, seed in zip(stems, "12", strict=True):
+        done = run("resources", *tables, "--stem", stem, PYTHONHASHSEED=seed)
         assert done.returncode == 0, done.stderr
     for suffix in SUFFIXES:
         first, second = (stem.with_name(f"resources.{suffix}").read_bytes() for stem in stems)
         assert first == second, suffix
+
+
+def test_accuracy_gives_the_same_bytes(hardware: Path, tmp_path: Path):
+    table = tmp_path / "accuracy.csv"
+    rows = [
+        {"variant": name, "dtype": dtype, "input": kind, "rows": 2, "cols": 8, "status": status,
+         "reason": "", "max_ulps": error, "kernel_sha256": "a" * 64}
+        for name in ("torch_eager", "triton_row", "cuda_float4")
+        for dtype in ("float32", "bfloat16")
+        for kind, status, error in (("normal", "ok", 1.5), ("one-hot", "wrong", 1e6))
+    ]  # fmt: skip
+    pd.DataFrame(rows).reindex(columns=list(ACCURACY.columns)).to_csv(table, index=False)
+    stems = [tmp_path / folder / "accuracy" for folder in ("one", "two")]
+    for stem, seed in zip(stems, "12", strict=True):
+        done = run("accuracy", table, "--hardware", hardware, "--stem", stem, PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+    for suffix in SUFFIXES:
+        first, second = (stem.with_name(f"accuracy.{suffix}").read_bytes() for stem in stems)
+        assert first == second, suffix
+
+
+def test_the_last_bits_of_the_layouts_solver_change_no_byte(
+    tidy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    grid, lay_out = worklog.panels(tidy("worklog")), ConstrainedLayoutEngine.execute
+
+    def otherwise(engine: ConstrainedLayoutEngine, figure: Figure) -> None:
+        lay_out(engine, figure)
+        for ax in figure.axes:
+            ax.set_position((np.array(ax.get_position().bounds) + 1e-9).tolist())
+
+    page.save(grid, "a note", tmp_path / "one" / "worklog")
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", otherwise)
+    page.save(grid, "a note", tmp_path / "two" / "worklog")
+    for suffix in SUFFIXES:
+        first, second = (tmp_path / n / f"worklog.{suffix}" for n in ("one", "two"))
+        assert first.read_bytes() == second.read_bytes(), suffix
+
+
+@pytest.mark.parametrize("medium", page.MEDIA, ids=lambda medium: medium.style)
+def test_panels_have_their_places_before_a_file_is_written(tidy, medium: page.Medium):
+    with matplotlib.style.context([page.HERE / f"{medium.style}.mplstyle"], after_reset=True):
+        figure = page.compose(worklog.panels(tidy("worklog")), "a note", medium, "all")
+        places = [ax.get_position().bounds for ax in figure.axes]
+        for suffix in medium.suffixes:
+            figure.savefig(BytesIO(), format=suffix)
+        assert [ax.get_position().bounds for ax in figure.axes] == places
+        (legend,) = figure.legends
+        foot = legend.get_window_extent().y1
+        for ax in figure.axes:
+            drawn = ax.get_tightbbox()
+            assert drawn is not None
+            assert drawn.y0 >= foot
+            assert 0 <= drawn.x0 < drawn.x1 <= figure.bbox.x1
 
 
 @pytest.mark.parametrize(("table", "name"), [("vocab_scaling",) * 2], indirect=["table"])

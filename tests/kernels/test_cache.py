@@ -14,6 +14,7 @@ from kernels.triton_compiler import compile_triton
 
 JOB = Job("cuda_block_tree", "float32", "sm_90")
 ONLINE = Job("triton_online", "float32", "sm_90")
+ROW_F64 = Job("triton_row_f64", "float32", "sm_90")
 
 
 @pytest.fixture(autouse=True)
@@ -74,12 +75,12 @@ def test_another_architecture_or_dtype_is_another_compilation(
 @pytest.mark.parametrize(
     ("file", "job"),
     [("cuda/cuda_block_tree.cu", JOB), ("cuda/block_tree.cuh", JOB), ("cuda/element.cuh", JOB),
-     ("triton/triton_online.py", ONLINE)],
+     ("triton/triton_online.py", ONLINE), ("triton/triton_row.py", ROW_F64)],
 )  # fmt: skip
 def test_a_changed_source_or_header_is_compiled_anew(
     file: str, job: Job, sources: Path, calls: list[Job]
 ):
-    build = compile_cuda if job is JOB else compile_triton
+    build = compile_cuda if job is JOB else compile_triton  # triton_row_f64 imports from triton_row
     build(variant(job.variant), job)
     path = sources / file
     path.write_text(path.read_text() + ("\n# later\n" if path.suffix == ".py" else "\n// later\n"))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernels import registry
-from kernels.fingerprint import cuda_sources, variant_sha256
-from kernels.registry import VARIANTS, Launch, Variant
+from kernels.fingerprint import cuda_sources, python_sources, variant_sha256
+from kernels.registry import VARIANTS, Launch, Variant, variant
 
 CUDA = """\
 // a: first words.
@@ -110,6 +110,14 @@ def test_a_changed_launch_policy_counts(root: Path):
     assert few != many
 
 
+def test_changed_options_count(root: Path):
+    (root / "torch/a.py").write_text(PYTHON)
+    none = Variant("a", "torch/a.py", "-", 1, 1, "nothing")
+    sets = [(), (("block", 1024),), (("block", 4096),), (("warps", 1024),)]
+    told = {variant_sha256(replace(none, options=options)) for options in sets}
+    assert len(told) == len(sets)
+
+
 @pytest.mark.parametrize(
     "edited",
     [
@@ -133,6 +141,79 @@ def test_a_docstring_where_there_was_none_does_not_count(root: Path):
 )
 def test_a_changed_python_token_counts(root: Path, edited: str):
     assert python(root, edited) != python(root)
+
+
+SHARED = '''\
+"""b: first words."""
+
+from kernels.specialise import Specialisation
+
+WARPS = 4
+
+
+def softmax(x, out):
+    return out.fill_(WARPS)
+
+
+def specialisations():
+    yield Specialisation(softmax)
+'''
+IMPORTS = [
+    "from kernels.torch.b import WARPS",
+    "from .b import WARPS",
+    "from ..torch.b import WARPS as N",
+    "from kernels.torch import b",
+    "from . import b",
+    "import kernels.torch.b",
+    "if WARPS:\n    from kernels.torch.b import WARPS",
+]
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_what_is_imported_from_another_kernels_file_counts(root: Path, line: str):
+    other, code = root / "torch/b.py", PYTHON + line
+    other.write_text(SHARED)
+    before = python(root, code)
+    other.write_text(SHARED.replace("WARPS = 4", "WARPS = 8"))
+    assert python(root, code) != before
+    # Its words and what the build asks it for count no more than one's own.
+    other.write_text(SHARED.replace("first words", "other words").replace("(softmax)", "()"))
+    assert python(root, code) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import torch", "from b import WARPS", "from kernels.torch import WARPS",
+     "from kernels.specialise import WARPS"],
+)  # fmt: skip
+def test_what_is_imported_from_elsewhere_is_not_followed(root: Path, line: str):
+    for name in ("torch/b.py", "specialise.py", "torch.py", "torch/__init__.py"):
+        (root / name).write_text("WARPS = 4\n")
+    before = python(root, PYTHON + line)
+    for name in ("torch/b.py", "specialise.py", "torch.py", "torch/__init__.py"):
+        (root / name).write_text("WARPS = 8\n")
+    assert python(root, PYTHON + line) == before
+
+
+def test_imports_of_imports_count_once(root: Path):
+    (root / "triton").mkdir()
+    (root / "triton/c.py").write_text("from kernels.torch.a import softmax\n")
+    (root / "torch/b.py").write_text("from kernels.triton.c import softmax\nimport kernels.torch.b")
+    python(root, "from . import b\nfrom kernels.triton import c\nfrom .b import softmax\n")
+    assert [p.name for p in python_sources(root / "torch/a.py")] == ["a.py", "b.py", "c.py"]
+
+
+def test_an_import_that_does_not_parse_counts_by_its_bytes(root: Path):
+    told = set()
+    for text in ("WARPS = (", "WARPS = ( # reason"):
+        (root / "torch/b.py").write_text(text)
+        told.add(python(root, PYTHON + "from .b import WARPS"))
+    assert len(told) == 2
+
+
+def test_a_heuristic_that_two_variants_share_lives_in_one_file():
+    row_f64 = variant("triton_row_f64")
+    assert [p.name for p in python_sources(row_f64.path)] == ["triton_row_f64.py", "triton_row.py"]
 
 
 def test_no_two_variants_share_one():
