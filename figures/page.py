@@ -130,6 +130,12 @@ def origin(hardware: dict[str, Any]) -> list[str]:
     return [str(part) for part in parts]
 
 
+def skipped_throughout(table: pd.DataFrame) -> list[str]:
+    """The variants that did no point, where others did: missing here, or not made for it."""
+    did = set(table.loc[table["status"] != "skipped", "variant"])
+    return [name for name in in_order(table["variant"]) if did and name not in did]
+
+
 def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
     """Where the data came from, and what a reader must know to trust them."""
     parts = origin(hardware)
@@ -143,6 +149,8 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
             parts.append(f"{slowed} of {len(measured)} points have {word} samples")
     if table["stale"].any():
         parts.append(STALE)
+    if idle := skipped_throughout(table):
+        parts.append(f"skipped throughout: {', '.join(look(name).label for name in idle)}")
     return " · ".join(parts)
 
 
@@ -276,7 +284,10 @@ def main(
         """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
         with plainly():
             table = read_tidy(tidy, sweep)
-            note = stamp(read_hardware(hardware), table)
-            save(panels(table), f"{first} · {note}" if first else note, stem, tall=tall)
+            asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
+            note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
+            # A lane of marks for each of them would be most of the figure: the stamp names them.
+            idle = table["variant"].isin(skipped_throughout(table))
+            save(panels(table[~idle]), f"{first} · {note}" if first else note, stem, tall=tall)
 
     typer.run(command)

@@ -155,6 +155,44 @@ def test_stamp_counts_throttled_points_and_names_a_cpu(tidy, hardware: Path):
     assert re.search(r"3 of \d+ points have throttled samples", note)
 
 
+def without_peers(table: pd.DataFrame) -> pd.DataFrame:
+    missing = table["variant"].isin(("liger", "quack"))
+    return table.mask(missing, table.assign(status="skipped", timer="none"))
+
+
+def test_stamp_names_what_did_no_point_and_no_legend_does(tidy, hardware: Path, tmp_path: Path):
+    table = without_peers(tidy("vocab_scaling"))
+    table.to_csv(tmp_path / "tidy.csv", index=False)
+    done = run(
+        "vocab_scaling", tmp_path / "tidy.csv", "--hardware", hardware, "--stem", tmp_path / "v"
+    )
+    assert done.returncode == 0, done.stderr
+    assert page.stamp(page.read_hardware(hardware), table).endswith(
+        "skipped throughout: Liger, QuACK"
+    )
+    # The stamp has them, the legend no line.
+    drawn = (tmp_path / "v.svg").read_text()
+    assert drawn.count("Liger") == 1
+    assert "<!-- Liger -->" not in drawn
+
+
+def test_stamp_speaks_of_what_the_figure_shows(tidy, hardware: Path, tmp_path: Path):
+    table = tidy("vocab_scaling").assign(stale=lambda t: t["variant"] == "triton_constant")
+    table.to_csv(tmp_path / "tidy.csv", index=False)
+    said = {}
+    for name in ("vocab_scaling", "triton_paths"):
+        stem = tmp_path / name
+        done = run(name, tmp_path / "tidy.csv", "--hardware", hardware, "--stem", stem)
+        assert done.returncode == 0, done.stderr
+        said[name] = "hollow markers" in stem.with_suffix(".svg").read_text()
+    assert said == {"vocab_scaling": False, "triton_paths": True}
+
+
+def test_where_nothing_did_a_point_all_is_shown(tidy):
+    table = tidy("vocab_scaling").assign(status="skipped")
+    assert page.skipped_throughout(table) == []
+
+
 def refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
