@@ -9,7 +9,7 @@ rule ingest:
         "results/logs/archive-{gpu}/ingest/{file}.log",
     wildcard_constraints:
         gpu="[a-z0-9-]+",
-        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|accuracy\.csv|gpu_tests\.xml",
+        file=r"raw/[a-z0-9_]+\.csv\.gz|hardware\.json|correctness\.csv|accuracy\.csv|profile\.csv|gpu_tests\.xml",
     conda:
         "../../environment.yml"
     shell:
@@ -50,6 +50,8 @@ rule archive:
         f"results/{SOURCE.name}/correctness.csv",
         f"results/{SOURCE.name}/accuracy.csv",
         f"results/{SOURCE.name}/gpu_tests.xml",
+        # Where there is no ncu the archive goes without.
+        f"results/{SOURCE.name}/profile.csv" if profiled(SOURCE) == SOURCE.name else [],
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",
