@@ -24,6 +24,7 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
             assert (made / "figures" / f"{figure}.{suffix}").exists() == (sweep != "smoke")
     for figure in ("accuracy", *PROFILE_FIGURES):
         assert (made / "figures" / f"{figure}.png").exists()
+    assert "cuda_warp_row" in (copy / "results" / "build" / "registers.md").read_text()
     for sweep in SWEEPS:
         assert (made / "tidy" / f"{sweep}.csv").exists() == (sweep != "smoke")
 

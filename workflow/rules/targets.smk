@@ -2,13 +2,14 @@
 
 
 rule figures:
-    """Every figure of this run's source, and the resources of the build."""
+    """Every figure of this run's source, and the resources of the build beside S5's numbers."""
     input:
         [figures_of(sweep, SOURCE.name) for sweep in GPU_SWEEPS],
         accuracy_figure(SOURCE),
         # Counting is asked for by name: it takes ncu, and minutes.
         [] if SOURCE.local else profile_figures(archived_profile(SOURCE)),
         rules.resources_figure.output,
+        rules.registers.output,
     localrule: True
 
 
