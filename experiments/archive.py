@@ -9,15 +9,16 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pandas as pd
 import typer
 
 from experiments import listing
 from experiments.hardware import environment_sha256
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import read_raw
+from experiments.tables import PROFILE, BadTable, read_csv, read_raw, validated
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
 
@@ -68,6 +69,7 @@ def pack(results: Path, folder: Path) -> None:
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
+    names += ["profile.csv"] if _profiled(results / "profile.csv") else []
     size = sum((results / name).stat().st_size for name in names)
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -90,19 +92,39 @@ def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:
     raw = read_raw(path)
     if (blocks := raw["block"].nunique()) != MODES["full"]:
         _refuse(f"{path} holds {blocks} blocks; an archive holds {MODES['full']}: finish the run")
-    commits = set(raw["code_commit"])
+    _refuse_unless_current(path, raw.assign(variant=raw["variant"].str.removesuffix(AGAIN)))
+    if set(raw["env_sha256"]) != {environment_sha256(facts)}:
+        _refuse(f"{path} was measured in another environment than hardware.json tells of")
+
+
+def _profiled(path: Path) -> bool:
+    """Whether there are counts to archive; refuses a table that is none, or of other code."""
+    if not path.exists():
+        return False
+    try:
+        table = validated(PROFILE, read_csv(path))
+    except (BadTable, OSError, ValueError) as error:
+        _refuse(f"{path} is not a profile: {error}: remove it, and profile again")
+    if not (table["status"] == "ok").any():
+        print(f"{path} counts nothing, and is left out: {table['reason'].iloc[0]}")
+        return False
+    _refuse_unless_current(path, table)
+    return True
+
+
+def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
+    """What is archived was measured at one clean commit, with the variants as they are now."""
+    commits = set(table["code_commit"])
     if len(commits) != 1 or not re.fullmatch(r"[0-9a-f]{40}", min(commits)):
         found = ", ".join(sorted(commits))
         _refuse(f"{path} was measured at commit {found}; expected one clean commit: measure again")
-    if set(raw["env_sha256"]) != {environment_sha256(facts)}:
-        _refuse(f"{path} was measured in another environment than hardware.json tells of")
     now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
-    measured = zip(raw["variant"].str.removesuffix(AGAIN), raw["kernel_sha256"], strict=True)
+    measured = zip(table["variant"], table["kernel_sha256"], strict=True)
     if stale := sorted({name for name, sha in measured if now.get(name) != sha}):
         _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     print(message)
     raise typer.Exit(2)
 

@@ -3,6 +3,7 @@
 RAW    one row a sample; results/<source>/raw/<sweep>.csv.gz
 TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
 ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/accuracy.csv
+PROFILE   one row a (variant, point), all its launches together; results/<source>/profile.csv
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).
 """
@@ -123,6 +124,40 @@ ACCURACY = pa.DataFrameSchema(
         "row_sum_err": pa.Column(float, pa.Check.ge(0), **_real),
         "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
     },
+    strict=True,
+    ordered=True,
+)
+
+# Of several launches: sums of launches, bytes and time; percentages weighted with time; registers,
+# block and grid of the longest.  The time is that of a watched kernel, not a measurement of it.
+PROFILE = pa.DataFrameSchema(
+    {
+        "variant": pa.Column(str, **_text),
+        "framework": _one_of(("torch", "triton", "cuda", "peers")),
+        "dtype": _one_of(DTYPES),
+        "rows": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "cols": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "launches": _count,
+        "ideal_bytes": pa.Column(int, pa.Check.gt(0), coerce=True),
+        "dram_read_bytes": pa.Column(float, pa.Check.ge(0), **_real),
+        "dram_write_bytes": pa.Column(float, pa.Check.ge(0), **_real),
+        "duration_us": pa.Column(float, pa.Check.gt(0), **_real),
+        "dram_throughput_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+        "occupancy_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+        "registers": pa.Column("Int64", pa.Check.gt(0), **_real),
+        "block_size": pa.Column("Int64", pa.Check.gt(0), **_real),
+        "grid_size": pa.Column("Int64", pa.Check.gt(0), **_real),
+        "profiler": pa.Column(str, **_text),
+        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
+        "code_commit": pa.Column(str, **_text),
+    },
+    checks=pa.Check(
+        lambda table: (table["status"] == "ok") == table["dram_read_bytes"].notna(),
+        name="bytes where the status is ok, and only there",
+    ),
+    unique=["variant", "dtype", "rows", "cols"],
     strict=True,
     ordered=True,
 )

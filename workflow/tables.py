@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 
+from experiments import ncu
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
+PROFILE = "profile.csv"
+PROFILE_FIGURES = ("dram_bytes", "occupancy")
 
 
 def tables_of(source: str, sweeps: Iterable[str]) -> dict[str, list[str]]:
@@ -30,3 +33,32 @@ def archived_verdicts(source: str, run: Source) -> list[str]:
     known = [gpu for gpu in (run.gpu, DEFAULT_ARCHIVE) if gpu in archives()]
     local = not source.startswith(PREFIX)
     return [f"results/{PREFIX}{gpu}/claims.csv" for gpu in known[:1] if local]
+
+
+def profiled(run: Source) -> str:
+    """The source whose profile ``run`` draws; '' where there is none.
+
+    Its own where ncu can be called, or else that of the archive that archived_profile names.
+    """
+    return run.name if run.local and ncu.installed() else archived_profile(run)
+
+
+def archived_profile(run: Source) -> str:
+    """The archive whose profile stands in for that of ``run``; '' where there is none.
+
+    Of a local run it is that of the same GPU, or else the default one.
+    """
+    for gpu in (run.gpu, DEFAULT_ARCHIVE) if run.local else (run.gpu,):
+        archive = Source(PREFIX + gpu, gpu, local=False)
+        if gpu in archives() and archive.holds(PROFILE):
+            return archive.name
+    return ""
+
+
+def unprofiled(run: Source) -> str:
+    """Why the profile of ``run`` is not made, and what to do; '' where it is made."""
+    if not run.local:
+        return "ncu counts on a GPU, and this run takes its data from an archive"
+    if not ncu.installed():
+        return "ncu (Nsight Compute) is not on PATH: install it, or add its folder"
+    return ""

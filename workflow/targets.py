@@ -9,6 +9,15 @@ from snakemake.exceptions import WorkflowError
 
 from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
+from workflow.tables import PROFILE, profiled, unprofiled
+
+
+def targets(command: Sequence[str]) -> list[str]:
+    """The targets that a snakemake ``command`` names; none of any other command."""
+    if Path(command[0]).name not in ("snakemake", "__main__.py"):
+        return []
+    arguments, _ = get_argument_parser().parse_known_args(command[1:])
+    return list(arguments.targets or ())
 
 
 def check_targets(command: Sequence[str], known: Iterable[str], source: Source) -> None:
@@ -16,11 +25,8 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
 
     Paths are left to Snakemake, and so are commands that are not its own.
     """
-    if Path(command[0]).name not in ("snakemake", "__main__.py"):
-        return
-    arguments, _ = get_argument_parser().parse_known_args(command[1:])
     names = sorted(known)
-    for target in arguments.targets or ():
+    for target in targets(command):
         if "/" not in target and target not in names:
             raise WorkflowError(f"unknown target '{target}'; known: {', '.join(names)}")
         if target in SWEEPS and target != "smoke" and not source.measures(target):
@@ -29,12 +35,26 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
                 f"{source.archive.relative_to(ROOT)} holds no sweep '{target}', and there is no "
                 f"GPU to measure it on, or --config source=archive; it holds: {held}"
             )
+        if target == "profile" and not profiled(source):
+            folder = source.archive.relative_to(ROOT)
+            raise WorkflowError(
+                f"no profile: {unprofiled(source)}; {folder} holds no {PROFILE} yet"
+            )
         if target == "archive" and not source.local:
             raise WorkflowError(
                 "archive packs a full run measured here, and this run takes its data from "
                 f"{source.archive.relative_to(ROOT)} already: it needs a GPU, and not "
                 "--config source=archive"
             )
+
+
+def stand_in(command: Sequence[str], source: Source) -> str:
+    """What to say where ``command`` asks for a profile and another source's is drawn, or ''."""
+    if "profile" not in targets(command) or not unprofiled(source):
+        return ""
+    other = profiled(source)
+    drawn = f"that of {other} is drawn, in results/{other}/figures"
+    return f"no profile of this run: {unprofiled(source)}; {drawn}"
 
 
 def failures(resources: Path) -> list[str]:

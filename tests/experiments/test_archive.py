@@ -11,9 +11,11 @@ from experiments import archive
 from experiments.archive import ingest, pack
 from experiments.hardware import environment_sha256
 from experiments.listing import BadArchive, sums, verify
+from experiments.profiler import refused, table
 from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import write_raw
 from tests.commands import module
+from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.raw import Row, blocks, raw
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
@@ -219,6 +221,42 @@ def test_what_is_not_finished_is_named(
 ):
     (results / name).unlink()
     assert f"lacks {name}: finish the run first" in refusal(results, tmp_path, capsys)
+
+
+def test_a_profile_is_packed_where_there_is_one(results: Path, packed: Path, tmp_path: Path):
+    assert "profile.csv" not in sums(packed)
+    counted().to_csv(results / "profile.csv", index=False)
+    pack(results, packed)
+    assert "profile.csv" in sums(packed)
+    ingest(packed, tmp_path)
+    assert (tmp_path / "profile.csv").read_bytes() == (results / "profile.csv").read_bytes()
+
+
+def test_a_profile_that_counts_nothing_is_left_out_and_named(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    made = table(refused("ncu may not count"), {}, PROFILER, COMMIT)
+    made.to_csv(results / "profile.csv", index=False)
+    pack(results, tmp_path / "archive" / "test-gpu")
+    assert "profile.csv" not in sums(tmp_path / "archive" / "test-gpu")
+    said = capsys.readouterr().out
+    assert "profile.csv counts nothing, and is left out: ncu may not count" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
+        ({"kernel_sha256": "c" * 64}, "has changed since"),
+        ({"status": "fine"}, "is not a profile"),
+    ],
+)
+def test_a_profile_of_other_code_is_not_packed(
+    changes: dict[str, str], expected: str, results: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    counted().assign(**changes).to_csv(results / "profile.csv", index=False)
+    assert expected in refusal(results, tmp_path, capsys)
 
 
 def test_a_large_archive_is_refused(

@@ -13,6 +13,7 @@ from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import ACCURACY, ELEMENT_BYTES, validated, write_raw
 from kernels.registry import VARIANTS, variant
+from tests.experiments.counted import counted
 from tests.experiments.raw import Row, raw, row, stopped
 
 GPU = "test-gpu"
@@ -31,6 +32,7 @@ def record(root: Path) -> Path:
     (results / "correctness.csv").write_text("variant,status\n")
     (results / "gpu_tests.xml").write_text("<testsuites/>")
     errors().to_csv(results / "accuracy.csv", index=False)
+    counted().assign(code_commit=COMMIT).to_csv(results / "profile.csv", index=False)
     for name in SWEEPS:
         if name != "smoke":
             rows = samples(name, environment_sha256(facts))

@@ -9,6 +9,7 @@ from experiments.sweeps import SWEEPS
 from figures import FIGURES
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, LAUNCH_NS, SOURCE
+from workflow.tables import PROFILE_FIGURES
 
 CONFIG = ["--config", f"source={SOURCE}"]
 
@@ -21,7 +22,9 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
     for figure, sweep in FIGURES.items():
         for suffix in ("svg", "png", "pdf"):
             assert (made / "figures" / f"{figure}.{suffix}").exists() == (sweep != "smoke")
-    assert (made / "figures" / "accuracy.png").exists()
+    for figure in ("accuracy", *PROFILE_FIGURES):
+        assert (made / "figures" / f"{figure}.png").exists()
+    assert "cuda_warp_row" in (copy / "results" / "build" / "registers.md").read_text()
     for sweep in SWEEPS:
         assert (made / "tidy" / f"{sweep}.csv").exists() == (sweep != "smoke")
 
@@ -57,7 +60,7 @@ def test_a_damaged_file_stops_the_run_by_name(copy: Path):
 
 def test_what_was_not_recorded_is_left_out_and_refused_by_name(copy: Path):
     archive = copy / "experiments" / "archive" / GPU
-    left_out = ("raw/worklog.csv.gz", "accuracy.csv")
+    left_out = ("raw/worklog.csv.gz", "accuracy.csv", "profile.csv")
     for name in left_out:
         (archive / name).unlink()
     listing = archive / "SHA256SUMS"
@@ -68,6 +71,7 @@ def test_what_was_not_recorded_is_left_out_and_refused_by_name(copy: Path):
     assert "vocab_scaling" in listed.stdout
     assert "worklog" not in listed.stdout
     assert "accuracy" not in listed.stdout
+    assert "rule profile_figure" not in listed.stdout
     refused = snakemake(copy, "worklog", *CONFIG)
     assert refused.returncode != 0
     assert f"archive/{GPU} holds no sweep 'worklog'" in refused.stdout

@@ -58,6 +58,8 @@ rule archive:
         f"results/{SOURCE.name}/correctness.csv",
         f"results/{SOURCE.name}/accuracy.csv",
         f"results/{SOURCE.name}/gpu_tests.xml",
+        # Where there is no ncu the archive goes without.
+        f"results/{SOURCE.name}/profile.csv" if profiled(SOURCE) == SOURCE.name else [],
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",

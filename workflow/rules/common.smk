@@ -27,6 +27,23 @@ def accuracy_figure(source):
     ]
 
 
+def profile_figures(source):
+    return [
+        f"results/{source}/figures/{figure}.{suffix}"
+        for figure in PROFILE_FIGURES
+        for suffix in ("svg", "png", "pdf")
+        if source
+    ]
+
+
+def archived_counts(wildcards):
+    """The table and the hardware that a local figure shows where ncu may not count."""
+    mine = SOURCE.local and wildcards.source == SOURCE.name
+    folder = archived_profile(SOURCE) if mine else ""
+    names = ("profile.csv", "hardware.json") if folder else ()
+    return [f"results/{folder}/{name}" for name in names]
+
+
 # A kernel's code decides whether it is measured again, not the date of its file or a comment.
 FINGERPRINTS = {name: variant_sha256(v) for name, v in BY_NAME.items()}
 

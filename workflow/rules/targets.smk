@@ -2,11 +2,14 @@
 
 
 rule figures:
-    """Every figure of this run's source, and the resources of the build."""
+    """Every figure of this run's source, and the resources of the build beside S5's numbers."""
     input:
         [figures_of(sweep, SOURCE.name) for sweep in GPU_SWEEPS],
         accuracy_figure(SOURCE),
+        # Counting is asked for by name: it takes ncu, and minutes.
+        [] if SOURCE.local else profile_figures(archived_profile(SOURCE)),
         rules.resources_figure.output,
+        rules.registers.output,
     localrule: True
 
 
@@ -33,6 +36,8 @@ onstart:
     except Busy as error:
         raise WorkflowError(str(error))
     print(f"source: {SOURCE.name}")
+    if instead := stand_in(sys.argv, SOURCE):
+        print(instead)
     if SOURCE.local:
         print(
             f"a {config['mode']} run measures for about {MINUTES[config['mode']]} minutes (H200)"

@@ -1,0 +1,94 @@
+"""What runs under ncu: every variant at a few points, checked, and then called once to be watched.
+
+Each call stands in an NVTX range of its own.  It is not the first: the check before it compiles.
+
+    python -m experiments.profiled --out outcomes.csv
+"""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import torch
+import typer
+
+from experiments.examine import GpuLost, Outcome, Problem, examine, raise_if_lost
+from experiments.ncu import label
+from experiments.sweeps import SWEEPS, Point
+from kernels.launch import load
+from kernels.registry import BY_NAME
+
+# Equal bytes at each, timed by vocab_scaling: short rows, rows that every kernel holds, rows that
+# some do, rows that only spills or several trips can do.  The outputs are several times the L2.
+COLS = (1024, 8192, 32_768, 131_072)
+# S1's own comparison under ncu.
+S1 = Point("float16", 8192, 32_000)
+POINTS = (
+    *(p for p in SWEEPS["vocab_scaling"].points("full") if p.dtype == "float32" and p.cols in COLS),
+    S1,
+)
+# The slowest published kernel takes 0.025 s a call at these points on an H200 (vocab_scaling):
+# what comes near either limit is something else.
+CALL_LIMIT_NS = 1e9
+BUDGET_S = 300.0
+
+
+def watch(name: str, problem: Problem) -> None:
+    """Call variant ``name`` once, in its range, with the profiler on."""
+    reference, out = problem.fresh()
+    softmax = load(name)
+    torch.cuda.synchronize()
+    with torch.cuda.profiler.profile(), torch.cuda.nvtx.range(label(name, problem.point)):
+        softmax(reference.x, out)
+        torch.cuda.synchronize()
+
+
+def outcome(name: str, problem: Problem, seconds_left: float) -> Outcome:
+    """Check variant ``name`` on ``problem``, and watch it unless it is wrong or too slow."""
+    if seconds_left < 0:
+        return Outcome("skipped", f"the profile's {BUDGET_S:g} s were over")
+    found = examine(name, problem)
+    if found.status != "ok":
+        return found
+    if found.estimate_ns > CALL_LIMIT_NS:
+        limit = f"the limit of a profile is {CALL_LIMIT_NS / 1e9:g} s"
+        return Outcome("skipped", f"too slow: {found.estimate_ns / 1e9:.2g} s a call, {limit}")
+    try:
+        watch(name, problem)
+    except Exception as error:  # compilers and drivers raise types of their own
+        raise_if_lost(error, problem.device)
+        return Outcome("skipped", f"{type(error).__name__}: {error}")
+    return found
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="a row a variant and point: status and reason")],
+    seed: Annotated[int, typer.Option(help="inputs follow from it")] = 1,
+) -> None:
+    """Call every variant at every point; ncu watches from outside."""
+    rows = []
+    end = time.monotonic() + BUDGET_S
+    for point in POINTS:
+        problem = Problem(point, "cuda", seed)
+        for name in BY_NAME:
+            try:
+                found = outcome(name, problem, end - time.monotonic())
+            except GpuLost as lost:
+                print(f"the GPU stopped answering at {name} {point}: {lost}")
+                raise typer.Exit(1) from lost
+            rows.append(
+                {
+                    "variant": name,
+                    **point._asdict(),
+                    "status": found.status,
+                    "reason": found.reason,
+                }
+            )
+        del problem  # its memory goes back before the next is made
+        torch.cuda.empty_cache()
+    pd.DataFrame(rows).to_csv(out, index=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

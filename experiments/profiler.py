@@ -1,0 +1,126 @@
+"""Count the bytes that each variant moves, and what it occupies, with Nsight Compute.
+
+One ncu watches one process (experiments/profiled.py): starting either takes longer than watching
+a kernel.  Where ncu is refused the GPU's counters every row of the table says so.
+
+    python -m experiments.profiler --out profile.csv
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from experiments import ncu
+from experiments.hardware import commit
+from experiments.ncu import BadReport, Launch, Refused
+from experiments.profiled import POINTS
+from experiments.sweeps import Point
+from experiments.tables import POINT, PROFILE, read_csv, useful_bytes, validated
+from kernels.fingerprint import variant_sha256
+from kernels.registry import BY_NAME, variant
+
+UNSEEN = "launched no kernel that ncu sees: a copy by the driver is none"
+AGAIN = "snakemake --cores 1 profile -R profile_table"
+
+Launches = Mapping[tuple[str, Point], Sequence[Launch]]
+
+
+def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str) -> pd.DataFrame:
+    """The PROFILE table: ``outcomes`` (status and reason, a row a variant and point) and counts.
+
+    Raises BadReport where kernels were watched of which there is no outcome.
+    """
+    rows = []
+    for row in outcomes.to_dict("records"):
+        name, point = row["variant"], Point(row["dtype"], row["rows"], row["cols"])
+        seen = launches.get((name, point), ()) if row["status"] == "ok" else ()
+        if row["status"] == "ok" and not seen:
+            row |= {"status": "skipped", "reason": UNSEEN}
+        rows.append(
+            {
+                **row,
+                "framework": variant(name).framework,
+                "ideal_bytes": useful_bytes(point.rows, point.cols, point.dtype),
+                "launches": len(seen),
+                **(_together(seen) if seen else {}),
+                "profiler": profiler,
+                "kernel_sha256": variant_sha256(variant(name)),
+                "code_commit": commit,
+            }
+        )
+    told = {(r["variant"], Point(*(r[key] for key in POINT))) for r in rows}
+    if strange := sorted(set(launches) - told):
+        raise BadReport(f"it holds kernels of {strange[0][0]} at {strange[0][1]}, which never ran")
+    return validated(PROFILE, pd.DataFrame(rows).reindex(columns=list(PROFILE.columns)))
+
+
+def _together(launches: Sequence[Launch]) -> dict[str, Any]:
+    """One call's kernels as one: sums, means over time, and the shape of the longest."""
+    longest = max(launches, key=lambda launch: launch["duration_us"])
+    us = sum(launch["duration_us"] for launch in launches)
+    sums = ("dram_read_bytes", "dram_write_bytes", "duration_us")
+    means = ("dram_throughput_pct", "occupancy_pct")
+    return {
+        **{key: longest[key] for key in ("registers", "block_size", "grid_size")},
+        **{key: sum(launch[key] for launch in launches) for key in sums},
+        **{key: sum(v[key] * v["duration_us"] for v in launches) / us for key in means},
+    }
+
+
+def refused(reason: str) -> pd.DataFrame:
+    """A row for each variant and point that says why there are no counts."""
+    rows = [
+        {"variant": name, **point._asdict(), "status": "skipped", "reason": reason}
+        for point, name in product(POINTS, BY_NAME)
+    ]
+    return pd.DataFrame(rows)
+
+
+def run(folder: Path) -> tuple[str, pd.DataFrame]:
+    """ncu's report, and the outcomes of the process that it watched; both made in ``folder``.
+
+    Raises Refused, and BadReport where the process did not come to its end.
+    """
+    report, outcomes = folder / "report.csv", folder / "outcomes.csv"
+    program = [sys.executable, "-m", "experiments.profiled", "--out", str(outcomes)]
+    done = subprocess.run(ncu.command(report, program), check=False)
+    text = report.read_text(errors="replace") if report.exists() else ""
+    if not outcomes.exists():
+        if ncu.FORBIDDEN in text:
+            ncu.read(text)
+        why = ncu.error(text) or f"exit {done.returncode}"
+        raise BadReport(f"experiments.profiled did not come to its end under ncu: {why}")
+    return text, read_csv(outcomes)
+
+
+def main(out: Annotated[Path, typer.Option(help="the table, a CSV")]) -> None:
+    """Write the table; say so where ncu may not count."""
+    if not ncu.installed():
+        print("ncu (Nsight Compute) is not on PATH: install it, or add its folder")
+        raise typer.Exit(2)
+    now, profiler = commit(), ncu.version()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            text, outcomes = run(Path(folder))
+            made = table(outcomes, ncu.read(text), profiler, now)
+        except Refused as error:
+            made = table(refused(str(error)), {}, profiler, now)
+            print(f"{error}; then: {AGAIN}; until then the archive's table is drawn instead")
+        except BadReport as error:
+            print(f"no profile from ncu's report: {error}")
+            raise typer.Exit(1) from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    made.to_csv(out, index=False)
+    counts = made["status"].value_counts()
+    print(", ".join(f"{count} {status}" for status, count in counts.items()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,118 @@
+"""What the figures of a profile share: one line a variant, one panel a point, and the archive's
+table in place of one in which nothing could be counted."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pandas as pd
+import typer
+from matplotlib.axes import Axes
+
+from experiments.tables import POINT, PROFILE, BadTable, validated
+from experiments.tidy import CEILINGS
+from figures import page
+from figures.curves import STOPS
+from figures.look import in_order, look
+from kernels.fingerprint import variant_sha256
+from kernels.registry import BY_NAME
+
+ADVICE = "make it with: python -m experiments.profiler --out profile.csv"
+FRAMEWORKS = ("torch", "triton", "cuda", "peers")
+TALL = 3.2
+
+
+class Draw(Protocol):
+    """Draws a table of one point, the variants on lines in the order of ``names``."""
+
+    def __call__(self, ax: Axes, table: pd.DataFrame, names: Sequence[str]) -> None: ...
+
+
+def lines(table: pd.DataFrame) -> list[str]:
+    """The variants from top to bottom: the copies, then a framework after another."""
+    framework = dict(zip(table["variant"], table["framework"], strict=True))
+    names = in_order(framework)
+    places = {name: FRAMEWORKS.index(framework[name]) for name in names}
+    return sorted(names, key=lambda name: (name not in CEILINGS, places[name]))
+
+
+def draw_lines(ax: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+    """The y axis, a rule between two frameworks, and marks for what was not counted."""
+    ax.set(yticks=range(len(names)), yticklabels=[look(name).label for name in names])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    framework = dict(zip(table["variant"], table["framework"], strict=True))
+    groups = ["" if name in CEILINGS else framework.get(name) for name in names]
+    for i in range(1, len(names)):
+        if groups[i] != groups[i - 1]:
+            ax.axhline(i - 0.5, color="0.7", linewidth=0.6)
+    for status, marker in STOPS.items():
+        heights = [names.index(name) for name in table.loc[table["status"] == status, "variant"]]
+        if heights:
+            ax.plot(
+                [0.04] * len(heights), heights, marker, color="0.45", markeredgewidth=1.1,
+                transform=ax.get_yaxis_transform(), label=f"_lines {status}",
+            )  # fmt: skip
+    ax.grid(visible=False, axis="y")
+
+
+def panels(table: pd.DataFrame, draw: Draw) -> page.Grid:
+    """One panel a point, in the order of the table."""
+    names = lines(table)
+    groups = table.groupby(POINT, sort=False)
+    return [
+        [
+            page.Panel(f"{rows:,} x {cols:,}\n{dtype}", mine, partial(draw, names=names), False)
+            for (dtype, rows, cols), mine in groups
+        ]
+    ]
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The PROFILE table in ``path``, with a column ``stale``.  Raises page.BadInput."""
+    try:
+        table = validated(PROFILE, page.read_table(path, ADVICE))
+    except BadTable as error:
+        raise page.BadInput(f"{path} is not a profile: {error}; {ADVICE}") from error
+    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
+    return table.assign(stale=table["variant"].map(now) != table["kernel_sha256"])
+
+
+def chosen(path: Path, hardware: Path, archive: Path | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table to draw and its hardware: of the folder ``archive`` where ``path`` counts nothing.
+
+    Raises page.BadInput where neither does.
+    """
+    table = read(path)
+    if (table["status"] == "ok").any():
+        return table, page.read_hardware(hardware)
+    if archive is None:
+        reason = table["reason"].iloc[0]
+        raise page.BadInput(f"{path} counts nothing: {reason}; and no archive holds a profile yet")
+    return read(archive / "profile.csv"), page.read_hardware(archive / "hardware.json")
+
+
+def note(table: pd.DataFrame, facts: dict[str, Any], words: str) -> str:
+    """The stamp: what is drawn, who counted, where the counts came from."""
+    parts = [words, f"counted by {table['profiler'].iloc[0]}", *page.origin(facts)]
+    if table.loc[table["status"] == "ok", "stale"].any():
+        parts.append("hollow bars and marks are stale: counted with earlier code")
+    return " · ".join(parts)
+
+
+def main(draw: Draw, words: str) -> None:
+    """The command line of a figure of a profile; ``words`` open its stamp."""
+
+    def command(
+        table: Annotated[Path, typer.Argument(help="profile.csv")],
+        hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
+        stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+        archive: Annotated[Path | None, typer.Option(help="to draw where TABLE is empty")] = None,
+    ) -> None:
+        """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
+        with page.plainly():
+            data, facts = chosen(table, hardware, archive)
+            page.save(panels(data, draw), note(data, facts, words), stem, tall=TALL)
+
+    typer.run(command)
