@@ -264,9 +264,13 @@ def plainly() -> Iterator[None]:
 
 
 def main(
-    panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "", tall: float = 1.0
+    panels: Callable[[pd.DataFrame], Grid],
+    sweep: str,
+    first: str = "",
+    share_y: Literal["all", "row"] = "all",
+    tall: float = 1.0,
 ) -> None:
-    """The command line of a figure of ``sweep``; ``first`` opens its stamp, ``tall`` as in save."""
+    """The command line of a figure of ``sweep``; ``first`` opens its stamp, the rest as in save."""
 
     def command(
         tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
@@ -277,6 +281,6 @@ def main(
         with plainly():
             table = read_tidy(tidy, sweep)
             note = stamp(read_hardware(hardware), table)
-            save(panels(table), f"{first} · {note}" if first else note, stem, tall=tall)
+            save(panels(table), f"{first} · {note}" if first else note, stem, share_y, tall)
 
     typer.run(command)
