@@ -37,12 +37,11 @@ def bench(names: list[str], point: Point, warmup: int, iters: int, seed: int) ->
     ready = [name for name in timed if outcomes[name].status == "ok"]
     pairs = timer.buffers(point, "cuda", seed)
     flush = timer.Flush("cuda")
-    timers = {
-        name: timer.DeviceTimer(
-            load(name), pairs, flush, outcomes[name].estimate_ns, variant(name).graph
-        )
-        for name in ready
-    }
+    timers = {}
+    for name in ready:
+        v, ns = variant(name), outcomes[name].estimate_ns
+        mine = timer.pairs_for(v, pairs)
+        timers[name] = timer.DeviceTimer(load(name), mine, flush, ns, v.graph)
     samples: dict[str, list[float]] = {name: [] for name in ready}
     order = random.Random(seed)
     for i in range(warmup + iters):
@@ -69,7 +68,7 @@ def bench(names: list[str], point: Point, warmup: int, iters: int, seed: int) ->
                 "median_us": medians[name],
                 "p20_us": float(p20),
                 "p80_us": float(p80),
-                "useful_gbps": gbps(useful_bytes(*_shape(point)), medians[name]),
+                "useful_gbps": gbps(useful_bytes(*_shape(point), name), medians[name]),
                 "fraction_of_copy": copy_us / medians[name],
             }
         rows.append(row)
@@ -82,10 +81,11 @@ def profile(name: str, point: Point, seed: int) -> None:
 
     from experiments.check import planted
     from kernels.launch import load
+    from kernels.outputs import empty_output
 
     # Made on the CPU: a kernel that fills the input would be in the profile too.
     x = planted(point.rows, point.cols, getattr(torch, point.dtype), "cpu", seed).cuda()
-    out = torch.empty_like(x)
+    out = empty_output(variant(name), x)
     torch.cuda.synchronize()
     load(name)(x, out)
     torch.cuda.synchronize()

@@ -132,11 +132,11 @@ class Block:
 
     def _time_host(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
         x = planted(point.rows, point.cols, getattr(torch, point.dtype), self.device, self.seed)
-        pair = x, torch.empty_like(x)
+        pairs = self._pairs(entries, (x, torch.empty_like(x)))
         for sample in range(SAMPLES[self.mode]):
             for order, entry in enumerate(self._shuffled(entries)):
                 self.current = entry.removesuffix(AGAIN), point
-                ns = timer.host_ns(load(self.current[0]), pair)
+                ns = timer.host_ns(load(self.current[0]), pairs[entry])
                 yield self._sample(entry, point, order, sample, ns, "host", "none")
 
     def _time_device(self, point: Point, entries: list[str]) -> Iterator[dict[str, Any]]:
@@ -148,8 +148,9 @@ class Block:
             for entry in self._shuffled(entries):
                 self.current = name, _ = entry.removesuffix(AGAIN), point
                 estimate = self.outcomes[self.current].estimate_ns
+                mine = timer.pairs_for(variant(name), pairs)
                 timers[entry] = timer.DeviceTimer(
-                    load(name), pairs, flush, estimate, variant(name).graph
+                    load(name), mine, flush, estimate, variant(name).graph
                 )
             for sample in range(SAMPLES[self.mode]):
                 for order, entry in enumerate(self._shuffled(entries)):
@@ -172,6 +173,7 @@ class Block:
     def _time_calls(
         self, point: Point, entries: list[str], pair: timer.Pair, flush: timer.Flush
     ) -> Iterator[dict[str, Any]]:
+        pairs = self._pairs(entries, pair)
         for sample in range(CALLS[self.mode]):
             for order, entry in enumerate(self._shuffled(entries)):
                 self.current = entry.removesuffix(AGAIN), point
@@ -179,8 +181,13 @@ class Block:
                 if slow and sample >= SLOW_SAMPLES:
                     continue
                 with self.held():
-                    ns = timer.call_ns(load(self.current[0]), pair, flush)
+                    ns = timer.call_ns(load(self.current[0]), pairs[entry], flush)
                 yield self._sample(entry, point, order, sample, ns, "call", "cold")
+
+    def _pairs(self, entries: list[str], pair: timer.Pair) -> dict[str, timer.Pair]:
+        """``pair`` as each of ``entries`` takes it."""
+        variants = {entry: variant(entry.removesuffix(AGAIN)) for entry in entries}
+        return {entry: timer.pairs_for(v, [pair])[0] for entry, v in variants.items()}
 
     def _shuffled(self, entries: list[str]) -> list[str]:
         return self.random.sample(entries, len(entries))

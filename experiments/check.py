@@ -1,4 +1,4 @@
-"""Is an output a softmax?  Against float64, element by element, in relative terms.
+"""Is an output a softmax, or the largest of one?  Against float64, element by element, relatively.
 
 Absolute tolerances are blind at large N, where every output is small: all zeros lie within 1e-2 of
 a softmax of normal input over 50,257 columns.
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from kernels.outputs import Output, TopK
 
 # (relative, floor): |y - ref| <= max(relative * |ref|, floor).  The floors are the smallest normal
 # number, below which GPUs may flush to zero, and for fp16 its smallest step.
@@ -24,7 +26,10 @@ KEPT_ELEMENTS = 2**29
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest relative error, the largest error of a row's sum, and why it is wrong, if so."""
+    """The largest relative error, the largest error of a row's sum, and why it is wrong, if so.
+
+    Of a top-k the sum is that of its k values.
+    """
 
     max_rel_err: float
     row_sum_err: float
@@ -64,8 +69,10 @@ class Reference:
         """Whether ``x`` still holds what it held at first."""
         return bool(torch.equal(self._bits, _bit_sum(self.x)))
 
-    def check(self, y: Tensor) -> Verdict:
-        """Compare ``y``, of the shape and dtype of ``x``, with the softmax."""
+    def check(self, y: Output) -> Verdict:
+        """Compare ``y``, of the shape and dtype of ``x`` or a TopK, with the softmax."""
+        if isinstance(y, TopK):
+            return self._check_top(y)
         relative, floor = TOLERANCE[self.x.dtype]
         worst, worst_sum, reason = 0.0, 0.0, ""
         for start, ref in self._chunks():
@@ -89,6 +96,30 @@ class Reference:
             reason = f"a row sums to 1 with error {worst_sum:.3g}, more than {sum_bound:.3g}"
         return Verdict(worst, worst_sum, reason)
 
+    def _check_top(self, top: TopK) -> Verdict:
+        """Compare the values with the largest of the softmax, and with what stands at the indices.
+
+        Equal probabilities may take each other's place.
+        """
+        relative, floor = TOLERANCE[self.x.dtype]
+        worst, elsewhere, worst_sum, reason = 0.0, 0.0, 0.0, ""
+        for start, ref in self._chunks():
+            got, at = (t[start : start + ref.shape[0]] for t in top)
+            largest = ref.topk(top.values.shape[1], dim=1).values
+            if fault := _fault(ref.shape[1], largest, got, at):
+                worst = torch.inf
+                reason = reason or f"row {start + fault[0]} {fault[1]}"
+                continue
+            got = got.double()
+            worst = max(worst, _relative_error(got, largest, floor / relative))
+            elsewhere = max(elsewhere, _relative_error(got, ref.gather(1, at), floor / relative))
+            worst_sum = max(worst_sum, _largest_magnitude((got - largest).sum(dim=1)))
+        if not reason and worst > relative:
+            reason = f"relative error {worst:.3g} exceeds {relative:g}"
+        if not reason and elsewhere > relative:
+            reason = f"a value differs by {elsewhere:.3g} from the probability at its index"
+        return Verdict(max(worst, elsewhere), worst_sum, reason)
+
     def _chunks(self) -> Iterator[tuple[int, Tensor]]:
         """First row and softmax of some rows at a time."""
         if self._kept:
@@ -105,8 +136,8 @@ class Reference:
         self._kept = chunks  # only when whole: memory may run out on the way
 
 
-def check(x: Tensor, y: Tensor) -> Verdict:
-    """Compare ``y`` with the float64 softmax of ``x`` (both (rows, cols), one dtype)."""
+def check(x: Tensor, y: Output) -> Verdict:
+    """Compare ``y`` with the float64 softmax of ``x`` (both (rows, cols), one dtype), or a TopK."""
     return Reference(x).check(y)
 
 
@@ -125,6 +156,24 @@ def _strange_row(ref: Tensor, got: Tensor, sums: Tensor) -> int | None:
     return int(rows[differs][0]) if bool(differs.any()) else None
 
 
+def _fault(cols: int, largest: Tensor, got: Tensor, at: Tensor) -> tuple[int, str] | None:
+    """The first row whose values and indices are no top-k at all, and why; None without any."""
+    columns = at.sort(dim=1).values
+    strange = _strange_row(largest, got, got.sum(dim=1))
+    for faulty, why in (
+        ((at < 0) | (at >= cols), "has an index outside of it"),
+        (columns[:, 1:] == columns[:, :-1], "has an index twice"),
+        (got[:, 1:] > got[:, :-1], "is not in descending order"),
+    ):
+        if bool(faulty.any()):
+            return int(faulty.any(dim=1).nonzero()[0]), why
+    return None if strange is None else (strange, "is finite or NaN where it should not be")
+
+
+def _relative_error(got: Tensor, expected: Tensor, least: float) -> float:
+    return _largest_magnitude((got - expected) / expected.clamp_min(least))
+
+
 def _largest_magnitude(values: Tensor) -> float:
     """The largest absolute value of what is not NaN."""
     low, high = torch.aminmax(values)
@@ -133,7 +182,7 @@ def _largest_magnitude(values: Tensor) -> float:
     return max(float(high), -float(low))
 
 
-def check_copy(x: Tensor, y: Tensor) -> Verdict:
+def check_copy(x: Tensor, y: Output) -> Verdict:
     """The ceiling must move every byte: ``y`` equals ``x`` bit for bit."""
-    same = torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+    same = isinstance(y, Tensor) and torch.equal(x.view(torch.uint8), y.view(torch.uint8))
     return Verdict(0.0 if same else torch.inf, 0.0, "" if same else "the copy differs")

@@ -6,7 +6,7 @@ The cases are what users meet and benchmarks do not: rows that start off 16 byte
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, product
 from typing import Any
@@ -18,7 +18,8 @@ from torch import Tensor
 from experiments.check import Verdict, check, planted
 from experiments.examine import attempt, blaming
 from experiments.sweeps import Point
-from kernels.registry import DTYPES, VARIANTS
+from kernels.outputs import Output, TopK, spoilt
+from kernels.registry import DTYPES, VARIANTS, variant
 
 SHAPES = ((1, 1), (3, 2), (7, 31), (5, 781), (2, 1000), (3, 4097), (2, 20_001))
 GPU_SHAPES = ((1823, 781), (2, 50_257), (1, 131_072), (300, 32_768), (1, 1_048_576), (70_000, 33))
@@ -28,15 +29,34 @@ PARTS = 3  # so that no process is left alone with one variant's cases
 
 @dataclass(frozen=True)
 class Case:
-    """An input and the memory its softmax goes to."""
+    """An input and the memory its softmax, or the largest of it, goes to."""
 
     name: str
     x: Tensor
-    out: Tensor
+    out: Output
 
 
-def cases(dtype: torch.dtype, device: str) -> Iterator[Case]:
-    """Every case for one dtype; the interpreter's share leaves the large shapes out."""
+def cases(dtype: torch.dtype, device: str, k: int = 0) -> Iterator[Case]:
+    """Every case for one dtype; the interpreter's share leaves the large shapes out.
+
+    The outputs are those of a variant of this ``k``: one that gives a row's k largest cannot write
+    to its input, and some of the shapes are too small for it.
+    """
+    for case in _whole(dtype, device):
+        if not k:
+            yield case
+        elif case.out is not case.x:
+            yield replace(case, out=_small(case.x, k))
+
+
+def _small(x: Tensor, k: int) -> TopK:
+    """For the k largest of each row of ``x``, with as much room between rows as it has."""
+    room = len(x), k + x.stride(0) - x.shape[1]
+    top = TopK(x.new_empty(room), x.new_empty(room, dtype=torch.int64))
+    return TopK(*(t[:, :k] for t in spoilt(top)))
+
+
+def _whole(dtype: torch.dtype, device: str) -> Iterator[Case]:
     for shape in SHAPES + (GPU_SHAPES if device == "cuda" else ()):
         yield _fresh("planted", planted(*shape, dtype, device, seed=sum(shape)))
     yield from _layouts(dtype, device)
@@ -68,6 +88,9 @@ def _special(dtype: torch.dtype, device: str) -> Iterator[Case]:
     first = planted(4, 9000, dtype, device, seed=6)
     first[:, :8200] = -INF
     yield _fresh("-inf for the first 8200 columns", first)
+    few = rows()
+    few[:, 3:] = -INF
+    yield _fresh("-inf but for three columns", few)
     nothing = rows()
     nothing[1] = -INF
     yield _fresh("a row of -inf", nothing)
@@ -96,7 +119,8 @@ def report(name: str, dtype: str, device: str, part: int) -> list[dict[str, Any]
     Raises GpuLost where the GPU does not answer any more.
     """
     rows = []
-    for case in islice(cases(getattr(torch, dtype), device), part, None, PARTS):
+    every = cases(getattr(torch, dtype), device, variant(name).k)
+    for case in islice(every, part, None, PARTS):
         point = Point(dtype, *case.x.shape)
         with blaming(f"{name} at {point}, {case.name}"):
             verdict, reason = attempt(name, point, device, partial(examine, name, case))

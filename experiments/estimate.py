@@ -93,7 +93,7 @@ class Recorded:
         if reference:
             table = self._inside(measure, reference) / table
         else:
-            bytes_of = {(c, r): useful_bytes(r, c, measure.dtype) for c, r in table.columns}
+            bytes_of = {(c, r): useful_bytes(r, c, measure.dtype, name) for c, r in table.columns}
             table = table.apply(lambda ns: gbps(bytes_of[ns.name], ns / 1e3))
         return table.sort_index(axis=1).dropna(axis=1, how="all").dropna(axis=0)
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from experiments.check import Reference, check_copy, planted
 from experiments.sweeps import Point
 from experiments.tables import useful_bytes
 from experiments.timer import estimate_ns
 from kernels.launch import Unavailable, load, tuned
-from kernels.registry import variant
+from kernels.outputs import Output, empty_output, spoilt
+from kernels.registry import Variant, variant
 
 T = TypeVar("T")
 
@@ -34,24 +34,26 @@ class Outcome:
 
 
 class Problem:
-    """A point's input and output, and what the output should be: made once for all variants."""
+    """A point's input and outputs, and what these should be: made once for all variants."""
 
     def __init__(self, point: Point, device: str, seed: int) -> None:
         self.point, self.device, self._seed = point, device, seed
-        self._made: tuple[Reference, Tensor] | None = None
+        self._made: tuple[Reference, dict[int, Output]] | None = None
 
     def forget(self) -> None:
         """Make everything anew for the next variant."""
         self._made = None
 
-    def fresh(self) -> tuple[Reference, Tensor]:
-        """The reference, which holds the input, and an output that is NaN throughout."""
+    def fresh(self, v: Variant) -> tuple[Reference, Output]:
+        """The reference, which holds the input, and an output of ``v`` that is NaN throughout."""
         if self._made is None:
             dtype = getattr(torch, self.point.dtype)
             x = planted(self.point.rows, self.point.cols, dtype, self.device, self._seed)
-            self._made = Reference(x), torch.empty_like(x)
-        reference, y = self._made
-        return reference, y.fill_(float("nan"))  # so that an element nobody writes is seen
+            self._made = Reference(x), {}
+        reference, outputs = self._made
+        if v.k not in outputs:
+            outputs[v.k] = empty_output(v, reference.x)
+        return reference, spoilt(outputs[v.k])
 
 
 def examine(name: str, problem: Problem) -> Outcome:
@@ -64,13 +66,13 @@ def examine(name: str, problem: Problem) -> Outcome:
 
 
 def _checked(name: str, problem: Problem) -> Outcome:
-    fn = load(name)
+    fn, v = load(name), variant(name)
     try:
-        reference, y = problem.fresh()
+        reference, y = problem.fresh(v)
         x = reference.x
         fn(x, y)
         choice = tuned(name)
-        verdict = check_copy(x, y) if variant(name).ceiling else reference.check(y)
+        verdict = check_copy(x, y) if v.ceiling else reference.check(y)
         if not reference.unchanged():
             problem.forget()
             return Outcome("wrong", "it changed its input", verdict.max_rel_err)
@@ -96,7 +98,7 @@ def attempt(name: str, point: Point, device: str, run: Callable[[], T]) -> tuple
         return None, str(error)
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
-        return None, memory_reason(point)
+        return None, memory_reason(point, name)
     except Exception as error:  # compilers and drivers raise types of their own
         raise_if_lost(error, device)
         return None, f"{type(error).__name__}: {_first_line(error)}"
@@ -128,8 +130,8 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def memory_reason(point: Point) -> str:
-    need = useful_bytes(point.rows, point.cols, point.dtype) / 2**30
+def memory_reason(point: Point, name: str = "") -> str:
+    need = useful_bytes(point.rows, point.cols, point.dtype, name) / 2**30
     free = torch.cuda.mem_get_info()[0] / 2**30
     return (
         f"out of device memory: input and output take {need:.2f} GiB before any intermediate, "

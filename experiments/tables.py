@@ -16,7 +16,8 @@ import pandas as pd
 import pandera.errors
 import pandera.pandas as pa
 
-from kernels.registry import DTYPES, ELEMENT_BYTES
+from experiments.sweeps.sweep import AGAIN
+from kernels.registry import BY_NAME, DTYPES, ELEMENT_BYTES
 
 SCHEMA_VERSION = 2
 STATUSES = ("ok", "wrong", "skipped")
@@ -26,6 +27,7 @@ RAW_TIMERS = (*DEVICE_TIMERS, "call", "host", "none")
 TIDY_TIMERS = ("device", "call", "host", "none")
 POINT = ["dtype", "rows", "cols"]
 TEXTS = ("reason", "tuned")  # which may be empty
+INDEX_BYTES = 8
 
 _text: dict[str, Any] = {"coerce": True, "nullable": False}
 _real: dict[str, Any] = {"coerce": True, "nullable": True}
@@ -163,9 +165,19 @@ PROFILE = pa.DataFrameSchema(
 )
 
 
-def useful_bytes(rows: int, cols: int, dtype: str) -> int:
-    """Bytes a softmax must move: the input read once, the output written once."""
-    return 2 * rows * cols * ELEMENT_BYTES[dtype]
+def useful_bytes(rows: int, cols: int, dtype: str, variant: str = "") -> int:
+    """Bytes that ``variant`` must move: the input read once, its output written once.
+
+    That is as large as the input, unless the variant gives the k largest of a row alone.
+    """
+    once = rows * cols * ELEMENT_BYTES[dtype]
+    return once + (top_bytes(rows, dtype, variant) or once)
+
+
+def top_bytes(rows: int, dtype: str, variant: str) -> int:
+    """Bytes of the k largest of each row and of their columns; 0 where ``variant`` gives all."""
+    known = BY_NAME.get(variant.removesuffix(AGAIN))
+    return rows * known.k * (ELEMENT_BYTES[dtype] + INDEX_BYTES) if known else 0
 
 
 def gbps(n_bytes: float, time_us: float) -> float:

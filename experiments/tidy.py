@@ -25,6 +25,7 @@ from experiments.tables import (
     BadTable,
     gbps,
     read_raw,
+    top_bytes,
     useful_bytes,
     validated,
 )
@@ -72,11 +73,13 @@ def _best_ceiling(timed: pd.DataFrame) -> pd.DataFrame:
 
 def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
     blocks = timed.groupby([*KEYS, "block"])["time_ns"].median().rename("block_ns").reset_index()
-    for name, reference in (("fraction", "copy"), ("speedup", BASELINE)):
-        wanted = blocks.loc[blocks["variant"] == reference, ["timer", *POINT, "block", "block_ns"]]
-        wanted = wanted.rename(columns={"block_ns": "reference_ns"})
-        blocks = blocks.merge(wanted, on=["timer", *POINT, "block"], how="left")
+    place = ["timer", *POINT, "block"]
+    times = blocks.rename(columns={"variant": "reference", "block_ns": "reference_ns"})
+    for name, reference in (("fraction", lambda _: "copy"), ("speedup", baseline)):
+        blocks["reference"] = blocks["variant"].map(reference)
+        blocks = blocks.merge(times, on=["reference", *place], how="left")
         blocks[name] = blocks.pop("reference_ns") / blocks["block_ns"]
+        del blocks["reference"]
 
     samples = timed.groupby(KEYS)
     columns = {
@@ -102,13 +105,20 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(columns).reset_index()
     table["status"], table["reason"] = "ok", ""
     table["useful_gbps"] = [
-        gbps(useful_bytes(r.rows, r.cols, r.dtype), r.median_us) for r in table.itertuples()
+        gbps(useful_bytes(r.rows, r.cols, r.dtype, r.variant), r.median_us)
+        for r in table.itertuples()
     ]
     table["moved_gbps"] = [
         gbps(_moved_bytes(r.variant, r.rows, r.cols, r.dtype), r.median_us)
         for r in table.itertuples()
     ]
     return table
+
+
+def baseline(name: str) -> str:
+    """What torch offers for the output that variant ``name`` gives."""
+    known = BY_NAME.get(name.removesuffix(AGAIN))
+    return f"torch_topk_{known.k}" if known and known.k else BASELINE
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
@@ -132,7 +142,7 @@ def _resamples(count: int) -> np.ndarray:
 def _moved_bytes(name: str, rows: int, cols: int, dtype: str) -> float:
     known = BY_NAME.get(name.removesuffix(AGAIN))
     passes = known.passes(cols) if known else 2
-    return passes * rows * cols * ELEMENT_BYTES[dtype]
+    return passes * rows * cols * ELEMENT_BYTES[dtype] + top_bytes(rows, dtype, name)
 
 
 def _unmeasured(stopped: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ queues the events and the replay, so that no launch is timed.
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -15,9 +15,11 @@ from torch import Tensor
 from experiments.check import planted
 from experiments.sweeps import Point
 from experiments.tables import useful_bytes
+from kernels.launch import Softmax
+from kernels.outputs import Output, empty_output
+from kernels.registry import Variant
 
-Pair = tuple[Tensor, Tensor]
-Softmax = Callable[[Tensor, Tensor], Tensor]
+Pair = tuple[Tensor, Output]
 
 # A replay of 2 GiB lasts half a millisecond at 4 TB/s: a thousand times an event's resolution, and
 # the microseconds in which the GPU fills and drains are under one per cent of it.
@@ -28,7 +30,7 @@ REPLAY_NS = 5e6
 L2_MULTIPLE = 3
 
 
-def buffers(point: Point, device: str, seed: int) -> Sequence[Pair]:
+def buffers(point: Point, device: str, seed: int) -> Sequence[tuple[Tensor, Tensor]]:
     """Pairs of (rows, cols) inputs, equal in content, and outputs; all apart in memory."""
     l2 = L2_MULTIPLE * torch.cuda.get_device_properties(device).L2_cache_size
     pair_bytes = useful_bytes(point.rows, point.cols, point.dtype)
@@ -36,6 +38,11 @@ def buffers(point: Point, device: str, seed: int) -> Sequence[Pair]:
     x = planted(point.rows, point.cols, getattr(torch, point.dtype), device, seed)
     inputs = [x, *(x.clone() for _ in range(count - 1))]
     return [(x, torch.empty_like(x)) for x in inputs]
+
+
+def pairs_for(v: Variant, pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """``pairs`` as ``v`` takes them: a variant that gives the k largest has outputs of its own."""
+    return [(x, empty_output(v, x)) for x, _ in pairs] if v.k else pairs
 
 
 class Flush:

@@ -15,13 +15,14 @@ def warm(points: Mapping[Point, tuple[str, ...]]) -> None:
     import torch
 
     from kernels.launch import load
+    from kernels.outputs import empty_output
 
     for point, name in ((p, n) for p, names in points.items() for n in names):
         try:
             x = torch.zeros(
                 point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
             )
-            load(name)(x, torch.empty_like(x))
+            load(name)(x, empty_output(variant(name), x))
             torch.cuda.synchronize()
         except Exception:
             continue

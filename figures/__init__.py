@@ -13,5 +13,6 @@ FIGURES: dict[str, str] = {
     "worklog": "worklog",
     "launch": "launch",
     "numerics": "numerics",
+    "topk": "topk",
     "smoke": "smoke",
 }

@@ -37,7 +37,7 @@ def timed(table: pd.DataFrame, *timers: str) -> pd.DataFrame:
 
 def with_bandwidth_interval(table: pd.DataFrame) -> pd.DataFrame:
     """``table`` with gbps_low and gbps_high: useful GB/s at the ends of the time's interval."""
-    size = [useful_bytes(r.rows, r.cols, r.dtype) for r in table.itertuples()]
+    size = [useful_bytes(r.rows, r.cols, r.dtype, r.variant) for r in table.itertuples()]
     ends = {"gbps_low": table["ci_high_us"], "gbps_high": table["ci_low_us"]}
     return table.assign(
         **{k: [gbps(n, t) for n, t in zip(size, us, strict=True)] for k, us in ends.items()}

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from experiments.sweeps.sweep import AGAIN
 from experiments.tidy import CEILINGS
+from kernels.registry import TOP
 
 # Okabe and Ito's colours and one grey.  Their yellow is darkened: a line of it on white vanishes.
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#999999", "#E69F00", "#56B4E9", "#009E73"
@@ -77,6 +78,8 @@ LOOKS: Mapping[str, Look] = {
     "cuda_split_reread_exact":  Look("CUDA split, reread, expf", PURPLE, (3, 0, 225), DOTTED),
     "cuda_split_rescale":    Look("CUDA split, rescaled", GREY, (4, 0, 20), DASHDOT),
     "cuda_split_rescale_exact": Look("CUDA split, rescaled, expf", GREY, (4, 1, 20), DOTTED),
+    **{f"torch_topk_{k}": Look(f"torch top-{k}", GREY, f"$t{k}$", DOTTED) for k in TOP},
+    **{f"cuda_topk_{k}": Look(f"CUDA top-{k}", GREEN, f"${k}$") for k in TOP},
     "liger":                 Look("Liger", YELLOW, "H", DASHDOT),
     "quack":                 Look("QuACK", BLUE, "X", LONG),
     "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),

@@ -272,9 +272,13 @@ def plainly() -> Iterator[None]:
 
 
 def main(
-    panels: Callable[[pd.DataFrame], Grid], sweep: str, first: str = "", tall: float = 1.0
+    panels: Callable[[pd.DataFrame], Grid],
+    sweep: str,
+    first: str = "",
+    share_y: Literal["all", "row"] = "all",
+    tall: float = 1.0,
 ) -> None:
-    """The command line of a figure of ``sweep``; ``first`` opens its stamp, ``tall`` as in save."""
+    """The command line of a figure of ``sweep``; ``first`` opens its stamp, the rest as in save."""
 
     def command(
         tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
@@ -288,6 +292,7 @@ def main(
             note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
             # A lane of marks for each of them would be most of the figure: the stamp names them.
             idle = table["variant"].isin(skipped_throughout(table))
-            save(panels(table[~idle]), f"{first} · {note}" if first else note, stem, tall=tall)
+            note = f"{first} · {note}" if first else note
+            save(panels(table[~idle]), note, stem, share_y, tall)
 
     typer.run(command)

@@ -3,15 +3,18 @@
 import importlib
 from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import compile_cuda, instances
+from kernels.outputs import Output, TopK
 from kernels.registry import Variant, variant
 
-Softmax = Callable[[Tensor, Tensor], Tensor]
+# (x, out) -> out, where out is a Tensor, or a TopK if the variant's k says so.
+Softmax = Callable[[Tensor, Any], Any]
 
 
 class Unavailable(RuntimeError):
@@ -23,15 +26,16 @@ def bind(name: str) -> Softmax:
     """The callable of variant ``name``, which refuses what the variant would get wrong.
 
     It takes ``x`` and ``out``, both (rows, cols) of one dtype with unit column stride, writes the
-    row softmax of ``x`` to ``out`` on the current stream and returns ``out``.
+    row softmax of ``x`` to ``out`` on the current stream and returns ``out``.  Where the variant
+    gives the k largest of a row, ``out`` is a TopK of (rows, k) tensors.
 
     Raises KeyError for an unknown name and Unavailable where this machine lacks something; the
     callable raises ValueError for tensors that are not as above.
     """
-    softmax = load(name)
+    softmax, k = load(name), variant(name).k
 
-    def call(x: Tensor, out: Tensor) -> Tensor:
-        check_arguments(x, out)
+    def call(x: Tensor, out: Output) -> Output:
+        check_arguments(x, out, k)
         return softmax(x, out)
 
     return call
@@ -66,16 +70,35 @@ def tuned(name: str) -> str:
     return module.tuned() if hasattr(module, "tuned") else ""
 
 
-def check_arguments(x: Tensor, out: Tensor) -> None:
-    """Raise ValueError unless ``x`` and ``out`` are what every variant takes."""
-    if x.dim() != 2 or x.shape != out.shape or x.dtype != out.dtype:
-        raise ValueError(
-            f"expected x and out of one 2-D shape and dtype; got {tuple(x.shape)} {x.dtype} and "
-            f"{tuple(out.shape)} {out.dtype}"
-        )
-    for label, tensor in (("x", x), ("out", out)):
+def check_arguments(x: Tensor, out: Output, k: int = 0) -> None:
+    """Raise ValueError unless ``x`` and ``out`` are what a variant of this ``k`` takes."""
+    tensors = {"x": x, **_outputs(x, out, k)}
+    for label, tensor in tensors.items():
         if tensor.stride(1) != 1 and tensor.shape[1] > 1:
             raise ValueError(f"expected {label} with unit column stride; got {tensor.stride()}")
+
+
+def _outputs(x: Tensor, out: Output, k: int) -> dict[str, Tensor]:
+    """The tensors of ``out`` by name; raises ValueError unless shapes and dtypes fit ``x``."""
+    if isinstance(out, TopK) != bool(k):
+        wanted = f"a TopK of {k}" if k else "a tensor"
+        raise ValueError(f"expected out to be {wanted}; got {type(out).__name__}")
+    if not isinstance(out, TopK):
+        if x.dim() != 2 or x.shape != out.shape or x.dtype != out.dtype:
+            raise ValueError(
+                f"expected x and out of one 2-D shape and dtype; got {tuple(x.shape)} {x.dtype} "
+                f"and {tuple(out.shape)} {out.dtype}"
+            )
+        return {"out": out}
+    if x.dim() != 2 or x.shape[1] < k:
+        raise ValueError(f"expected x of 2-D shape, {k} columns or more; got {tuple(x.shape)}")
+    for tensor, dtype in zip(out, (x.dtype, torch.int64), strict=True):
+        if tensor.shape != (len(x), k) or tensor.dtype != dtype:
+            raise ValueError(
+                f"expected out of shape {(len(x), k)}, values {x.dtype} and indices torch.int64; "
+                f"got {tuple(tensor.shape)} {tensor.dtype}"
+            )
+    return {"values": out.values, "indices": out.indices}
 
 
 class _Cuda:
@@ -89,7 +112,7 @@ class _Cuda:
         self.variant, self.policy = v, v.launch
         self.loaded = {}
 
-    def __call__(self, x: Tensor, out: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, out: Output) -> Output:
         import numpy as np
         from cuda.core import LaunchConfig, launch
 
@@ -100,10 +123,16 @@ class _Cuda:
         config = LaunchConfig(
             grid=-(-rows // policy.rows) * policy.splits, block=threads, shmem_size=shared
         )
-        arguments = [
-            x.data_ptr(), out.data_ptr(),
-            np.int64(x.stride(0)), np.int64(out.stride(0)), np.int32(cols),
-        ]  # fmt: skip
+        if isinstance(out, TopK):
+            arguments = [
+                x.data_ptr(), out.values.data_ptr(), out.indices.data_ptr(), np.int64(x.stride(0)),
+                np.int64(out.values.stride(0)), np.int64(out.indices.stride(0)), np.int32(cols),
+            ]  # fmt: skip
+        else:
+            arguments = [
+                x.data_ptr(), out.data_ptr(),
+                np.int64(x.stride(0)), np.int64(out.stride(0)), np.int32(cols),
+            ]  # fmt: skip
         if policy.rows > 1:
             arguments.append(np.int32(rows))
         if policy.splits > 1:

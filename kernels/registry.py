@@ -70,6 +70,7 @@ class Variant:
     ``reads`` and ``writes`` count the passes over a rows x cols tensor that the variant's
     code asks for; ``beyond`` = (columns, reads) holds for rows wider than that.
     ``graph`` is False where a CUDA graph would run something else than a plain call does.
+    ``k`` says how many of a row's largest probabilities it gives; 0: the whole row.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Variant:
     graph: bool = True
     # Keyword arguments of the file's softmax(x, out, ...): one file, several variants.
     options: tuple[tuple[str, int], ...] = ()
+    k: int = 0
 
     @property
     def framework(self) -> str:
@@ -99,7 +101,10 @@ class Variant:
         return ROOT / self.file
 
     def passes(self, cols: int) -> int:
-        """Trips of a rows x cols tensor through memory, reads and writes together."""
+        """Trips of a rows x cols tensor through memory, reads and writes together.
+
+        What a variant gives of a row's largest is no such tensor and comes on top.
+        """
         if self.beyond is not None and cols > self.beyond[0]:
             return self.beyond[1] + self.writes
         return self.reads + self.writes
@@ -112,12 +117,21 @@ class Variant:
             return f"takes {' and '.join(self.dtypes)} only"
         if self.max_cols is not None and cols > self.max_cols:
             return f"takes at most {self.max_cols} columns: {self.max_cols_reason}"
+        if cols < self.k:
+            return f"takes at least {self.k} columns: it gives the {self.k} largest"
         return None
 
 
 # S5 gives rows of 1024 columns 256 threads, of 2048 columns 512, and wider ones 1024.
 _BY_COLS = ((1024, 256), (2048, 512), (2049, 1024))
 _SPILLED = "more floats a thread than registers"
+TOP = (1, 2, 4, 8, 16, 32)
+_MG18 = "Milakov and Gimelshein 2018"
+
+
+def _topk(k: int, threads: int) -> Launch:
+    """Both numbers are constants of the code: its lists are in registers, then side by side."""
+    return Launch(threads=((1, threads),), defines=(f"K={k}", f"THREADS={threads}"))
 
 
 def _exact(published: Variant) -> tuple[Variant, Variant]:
@@ -213,6 +227,14 @@ VARIANTS = (
                     launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(4))),
                                   splits=8),
                     teaches="a row over 8 blocks, two launches, the output rescaled")),
+    *(Variant(f"torch_topk_{k}", "torch/torch_topk.py", _MG18, reads=2, writes=1, cpu=True, k=k,
+              options=(("k", k),),
+              teaches=f"the {k} largest of a softmax that was written for them")
+      for k in TOP),
+    *(Variant(f"cuda_topk_{k}", "cuda/cuda_topk.cu", _MG18, reads=1, writes=0, k=k,
+              launch=_topk(k, threads=128),
+              teaches=f"the {k} largest in the sweep that sums: nothing else is written")
+      for k in TOP),
     Variant("liger", "peers/liger.py", "S5", reads=1, writes=1,
             max_cols=65_536, max_cols_reason="Liger raises beyond",
             teaches="what a library makes of one program per row"),

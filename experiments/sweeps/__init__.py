@@ -10,6 +10,7 @@ from experiments.sweeps import (
     numerics,
     small_batch,
     smoke,
+    topk,
     tutorial_cols,
     vocab_scaling,
     worklog,
@@ -26,6 +27,7 @@ SWEEPS: Mapping[str, Sweep] = {
     "worklog": worklog.SWEEP,
     "launch": launch.SWEEP,
     "numerics": numerics.SWEEP,
+    "topk": topk.SWEEP,
     "smoke": smoke.SWEEP,
 }
 

@@ -29,6 +29,7 @@ class Fill:
 COPIES = tuple(v.name for v in BY_NAME.values() if v.ceiling)
 TORCH = ("torch_eager", "torch_naive", "torch_compile")
 TRITON = tuple(v.name for v in BY_NAME.values() if v.framework == "triton")
+TOPK = tuple(v.name for v in BY_NAME.values() if v.k)
 PEERS = tuple(v.name for v in BY_NAME.values() if v.framework == "peers")
 # What the scaling sweeps compare: torch, Triton and peers, and three steps of S4.
 SCALED = (*COPIES, *TORCH, *TRITON, "cuda_thread_row", "cuda_block_tree", "cuda_float4", *PEERS)

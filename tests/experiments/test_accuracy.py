@@ -9,6 +9,7 @@ import torch
 from experiments import accuracy, correctness
 from experiments.accuracy import inputs, report, ulps
 from experiments.tables import ACCURACY, validated
+from kernels.outputs import TopK
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 PLACES = {"float32": 23, "float16": 10, "bfloat16": 7}
@@ -68,6 +69,23 @@ def test_a_report_sees_an_error_of_one_element(monkeypatch: pytest.MonkeyPatch):
     assert normal["max_ulps"].between(15, 64).all()
     assert (normal["mean_ulps"] < 0.5).all()
     assert set(table["status"]) == {"ok"}
+
+
+def test_a_top_k_is_compared_with_the_largest(monkeypatch: pytest.MonkeyPatch):
+    from kernels import launch
+
+    table = pd.DataFrame(report("torch_topk_4", "float32", "cpu"))
+    assert set(table["status"]) == {"ok"}
+    assert table["max_ulps"].between(0, 64).all()
+    assert (table["row_sum_err"] < 1e-5).all()
+
+    def next_four(x: torch.Tensor, out: TopK) -> TopK:
+        eight = torch.softmax(x, dim=1).topk(8, dim=1)
+        return TopK(*(mine.copy_(found[:, 4:]) for mine, found in zip(out, eight, strict=True)))
+
+    monkeypatch.setattr(launch, "load", lambda name: next_four)
+    shifted = pd.DataFrame(report("torch_topk_4", "float32", "cpu"))
+    assert (shifted.loc[shifted["input"] == "normal", "max_ulps"] > 1000).all()
 
 
 def test_what_cannot_run_or_is_not_finite_says_so(monkeypatch: pytest.MonkeyPatch):

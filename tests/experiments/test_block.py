@@ -13,6 +13,7 @@ from experiments.block import CRASHES, Block, Crash, read_crashes, record_crash
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import AGAIN, Sweep
 from kernels.launch import Unavailable
+from kernels.outputs import TopK
 
 VARIANTS = ("copy_torch", "torch_eager", "torch_naive", "cuda_block_tree")
 POINTS = [Point("float32", rows, cols) for cols in (4, 33) for rows in (1, 2, 5)]
@@ -103,6 +104,39 @@ def test_everything_is_checked_before_anything_is_timed(monkeypatch: pytest.Monk
     checks = len(VARIANTS) * len(POINTS)
     times = len(TIMED) * len(POINTS) * block.SAMPLES["smoke"]
     assert seen == ["check"] * checks + ["time"] * times
+
+
+def of_k(pair: timer.Pair) -> int:
+    """The k of the output in ``pair``, 0 for whole rows."""
+    return pair[1][0].shape[1] if isinstance(pair[1], TopK) else 0
+
+
+def test_a_top_k_is_timed_into_outputs_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    seen: list[timer.Pair] = []
+    monkeypatch.setattr(timer, "host_ns", lambda fn, pair: float(len(seen.append(pair) or seen)))
+    names = ("copy_torch", "torch_eager", "torch_topk_4", "torch_topk_8")
+    tops = Sweep(
+        rows=(3,), cols=(4, 33), dtypes=("float32",), variants=names, timers=("host",),
+        again="torch_topk_4",
+    )  # fmt: skip
+    monkeypatch.setattr(block, "sweep", lambda name: tops)
+    table = run()
+    stopped = table[table["status"] != "ok"]
+    assert stopped[["variant", "cols"]].to_numpy().tolist() == [["torch_topk_8", 4]]
+    assert set(stopped["reason"]) == {"takes at least 8 columns: it gives the 8 largest"}
+    timed = table[table["status"] == "ok"].sort_values("time_ns")["variant"]
+    ks = {"torch_topk_4": 4, "torch_topk_4" + AGAIN: 4, "torch_topk_8": 8}
+    assert [of_k(pair) for pair in seen] == [ks.get(name, 0) for name in timed]
+    assert len({id(pair[1]) for pair in seen if not of_k(pair)}) == len(tops.cols)
+
+
+def test_a_wrong_top_k_is_wrong(monkeypatch: pytest.MonkeyPatch):
+    problem = examine.Problem(Point("float32", 3, 33), "cpu", 1)
+    assert examine.examine("torch_topk_4", problem).status == "ok"
+    assert examine.examine("torch_eager", problem).status == "ok"
+    break_variant(monkeypatch, "torch_topk_4", lambda x, out: out)
+    outcome = examine.examine("torch_topk_4", problem)
+    assert (outcome.status, outcome.reason) == ("wrong", "row 0 has an index outside of it")
 
 
 def test_a_wrong_variant_has_a_reason_and_no_time(monkeypatch: pytest.MonkeyPatch):

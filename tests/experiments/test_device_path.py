@@ -15,6 +15,7 @@ from experiments.examine import GpuLost, Outcome
 from experiments.nvml import Reading
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import AGAIN, Sweep
+from kernels.outputs import TopK
 
 POINT = Point("float32", 2, 4)
 READING = Reading(1980.0, 2619.0, 350.0, 41.0, 4.0, 1.0)
@@ -88,6 +89,32 @@ def test_each_sample_is_a_row_with_its_reading():
     assert (table["sm_clock_mhz"] == 1980).all()
     assert (table["throttle_mask"] == 4).all()
     assert (table["other_processes"] == 1).all()
+
+
+def test_a_top_k_gets_outputs_of_its_own_and_the_others_share(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Sequence[timer.Pair]] = []
+
+    class Recording(FakeTimer):
+        def __init__(self, fn: Any, pairs: Sequence[Any], *others: Any) -> None:
+            super().__init__(fn, pairs, *others)
+            seen.append(pairs)
+
+    names = ("copy_torch", "torch_eager", "torch_topk_2")
+    tops = Sweep(
+        rows=(2,), cols=(4,), dtypes=("float32",), variants=names, timers=("graph", "call")
+    )
+    monkeypatch.setattr(block, "sweep", lambda name: tops)
+    monkeypatch.setattr(block, "examine", lambda *_: Outcome("ok", "", 1e-7, 1e3))
+    monkeypatch.setattr(timer, "DeviceTimer", Recording)
+    called: list[timer.Pair] = []
+    monkeypatch.setattr(timer, "call_ns", lambda fn, pair, flush: called.append(pair) or 7.0)
+    run()
+    (small,) = (pairs for pairs in seen if isinstance(pairs[0][1], TopK))
+    first, second, third = (pairs for pairs in seen if pairs is not small)
+    assert first is second is third
+    assert small[0][0] is first[0][0]
+    assert small[0][1][0].shape == (2, 2)
+    assert {type(pair[1]) for pair in called} == {torch.Tensor, TopK}
 
 
 def test_slow_variants_get_fewer_samples():

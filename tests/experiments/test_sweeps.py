@@ -3,7 +3,8 @@
 import pytest
 
 from experiments.sweeps import MODES, SWEEPS, sweep
-from experiments.sweeps.sweep import AGAIN, Fill, Point, Sweep, powers
+from experiments.sweeps.sweep import Fill, Point, Sweep, powers
+from experiments.tidy import baseline
 from kernels.registry import BY_NAME, ELEMENT_BYTES
 
 GPU = [name for name in SWEEPS if name != "smoke"]
@@ -68,6 +69,14 @@ def test_worklog_has_the_publications_axes():
     assert cols == [2**k for k in range(10, 19)]
 
 
+def test_topk_goes_as_far_as_the_publication():
+    dtypes, rows, cols = axes("topk")
+    assert (dtypes, rows) == ({"float32"}, [4000])
+    assert (min(cols), max(cols)) == (1000, 100_000)
+    ks = [k for name in sweep("topk").variants if (k := BY_NAME[name].k)]
+    assert sorted(ks) == sorted([1, 2, 4, 8, 16, 32] * 2)
+
+
 def test_smoke_needs_no_gpu():
     assert sweep("smoke").timers == ("host",)
     assert max(p.rows * p.cols for p in sweep("smoke").points("smoke")) < 10_000
@@ -80,10 +89,12 @@ def test_quick_is_part_of_full(name: str):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_every_sweep_times_the_ceilings_the_baseline_and_it_again(name: str):
-    entries = sweep(name).entries()
-    assert {v.name for v in BY_NAME.values() if v.ceiling} <= set(entries)
-    assert {"torch_eager", "torch_eager" + AGAIN} <= set(entries)
+def test_every_sweep_times_the_ceilings_the_baselines_and_one_again(name: str):
+    entries, ceilings = sweep(name).entries(), {v.name for v in BY_NAME.values() if v.ceiling}
+    assert ceilings <= set(entries)
+    baselines = {baseline(variant) for variant in set(entries) - ceilings}
+    assert baselines <= set(entries)
+    assert sweep(name).again in baselines
     assert len(set(entries)) == len(entries)
 
 

@@ -80,4 +80,8 @@ def test_bytes_and_bandwidth():
     # 4 x 1000 float32 read once and written once, in 2 microseconds.
     assert useful_bytes(4, 1000, "float32") == 32_000
     assert useful_bytes(4, 1000, "bfloat16") == 16_000
+    # The four largest of each row and their columns, 4 + 8 or 2 + 8 bytes each, for the output.
+    assert useful_bytes(4, 1000, "float32", "cuda_topk_4") == 16_000 + 4 * 4 * 12
+    assert useful_bytes(4, 1000, "bfloat16", "torch_topk_4/again") == 8000 + 4 * 4 * 10
+    assert useful_bytes(4, 1000, "float32", "copy") == useful_bytes(4, 1000, "float32", "gone")
     assert gbps(32_000, 2.0) == pytest.approx(16.0)

@@ -107,6 +107,30 @@ def test_only_blocks_with_their_reference_make_a_ratio():
     assert math.isnan(got["speedup_vs_torch"])
 
 
+def test_a_top_k_is_compared_with_torchs_of_the_same_k():
+    table = of(
+        *blocks("torch_eager", 50),
+        *blocks("torch_topk_4", 600),
+        *blocks("torch_topk_4/again", 1200),
+        *blocks("torch_topk_8", 800),
+        *blocks("cuda_topk_4", 200),
+        *blocks("cuda_topk_8", 200),
+        *blocks("triton_row", 100),
+    )
+    speeds = table.set_index("variant")["speedup_vs_torch"]
+    assert (speeds["cuda_topk_4"], speeds["cuda_topk_8"], speeds["triton_row"]) == (3.0, 4.0, 0.5)
+    assert (speeds["torch_topk_8"], speeds["torch_topk_4/again"]) == (1.0, 0.5)
+
+
+def test_a_top_k_reads_its_input_and_writes_little():
+    table = of(*blocks("cuda_topk_4", 2000), *blocks("torch_topk_4", 2000))
+    # 4 x 1000 x 4 bytes a pass; 4 of each row with their columns are 4 x 4 x 12 bytes.
+    assert one(table, "cuda_topk_4")["useful_gbps"] == pytest.approx(8.096)
+    assert one(table, "cuda_topk_4")["moved_gbps"] == pytest.approx(8.096)
+    assert one(table, "torch_topk_4")["useful_gbps"] == pytest.approx(8.096)
+    assert one(table, "torch_topk_4")["moved_gbps"] == pytest.approx(24.096)
+
+
 def test_bandwidths_count_useful_and_moved_bytes():
     table = of(
         *blocks("triton_row", 2000),

@@ -11,7 +11,8 @@ import pytest
 from experiments.sweeps import SWEEPS, Point
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import TIDY, gbps, useful_bytes
-from kernels.registry import BY_NAME
+from experiments.tidy import baseline
+from kernels.registry import BY_NAME, TOP
 
 PEAK = 4200.0  # GB/s
 # Share of the peak that a variant keeps while it holds its row, the columns it holds, the share
@@ -29,6 +30,8 @@ MODEL = {
     "cuda_thread_row": (0.02, 64, 0.004, 8.0, 0.05),
     "cuda_block_tree": (0.5, 2**30, 0.4, 2.5, 6.0),
     "cuda_float4": (0.45, 2**30, 0.42, 2.4, 9.0),
+    **{f"torch_topk_{k}": (0.16, 2**30, 0.16, 6.0 + k, 9.0) for k in TOP},
+    **{f"cuda_topk_{k}": (0.9 / (1 + k / 12), 2**30, 0.5, 3.0, 9.0) for k in TOP},
 }
 WRONG = ("triton_online", 1_048_576)
 WRONG_TOO = ("triton_online", 32_000)  # in the sweeps that go no wider
@@ -47,7 +50,7 @@ def median_us(name: str, point: Point) -> float:
     one_row = useful_bytes(1, point.cols, point.dtype) / row_gbps * 1e-3
     reach = PEAK * (share if point.cols <= held else beyond) * (0.3 if point.cols < 128 else 1)
     wobble = 1 + 0.01 * (crc32(f"{name}{point}".encode()) % 7 - 3) / 3
-    n_bytes = useful_bytes(*point[1:], point.dtype)
+    n_bytes = useful_bytes(*point[1:], point.dtype, name)
     return max(floor, one_row if point.rows < 132 else 0, n_bytes / reach * 1e-3) * wobble
 
 
@@ -71,14 +74,18 @@ def rows_of(sweep: str, mode: str) -> Iterator[dict]:
                 yield row | {"status": status, "reason": reason, "timer": "none"}
                 continue
             for timer in SWEEPS[sweep].timers:
-                us = median_us(name, point) + (7.0 if timer == "call" else 0.0)
-                speed = gbps(useful_bytes(*point[1:], point.dtype), us)
+                late = 7.0 if timer == "call" else 0.0
+                us = median_us(name, point) + late
+                speed = gbps(useful_bytes(*point[1:], point.dtype, name), us)
+                ratio = (median_us(baseline(name), point) + late) / us
                 yield row | {
                     "timer": timers.get(timer, timer), "max_rel_err": 1e-6,
                     "median_us": us, "ci_low_us": us * 0.98, "ci_high_us": us * 1.03,
                     "p20_us": us * 0.97, "p80_us": us * 1.05,
                     "useful_gbps": speed, "moved_gbps": speed, "fraction_of_copy": copy_us / us,
                     "fraction_low": copy_us / us * 0.97, "fraction_high": copy_us / us * 1.02,
+                    "speedup_vs_torch": ratio, "speedup_low": ratio * 0.97,
+                    "speedup_high": ratio * 1.02,
                     "n_blocks": 5, "n_samples": 100, "throttled_share": 0.0,
                     "contended_share": 0.0,
                 }  # fmt: skip

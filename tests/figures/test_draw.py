@@ -17,7 +17,8 @@ from figures.curves import human, linear_axis, log2_axis, log2_ticks, with_bandw
 from figures.look import drawn
 from tests.figures.conftest import STALE, resources_of
 
-CURVES = [name for name in FIGURES if name not in ("course_shapes", "launch", "numerics")]
+NO_CURVES = ("course_shapes", "launch", "numerics", "topk")
+CURVES = [name for name in FIGURES if name not in NO_CURVES]
 # Those with points of every kind in the synthetic tables.
 SWEPT = ["vocab_scaling", "fraction_of_copy", "batch_scaling", "batch_latency", "small_batch"]
 
@@ -198,6 +199,32 @@ def test_worklog_sets_the_exact_forms_beside_the_published_ones(tidy):
     assert published == set(EXACT)
     assert exact == set(EXACT.values())
     assert not others & (published | exact)
+
+
+def test_topk_has_a_line_a_number_of_columns_in_both_panels(tidy):
+    table, gone = tidy("topk"), {"status": "wrong", "timer": "none"}
+    one = (table["variant"] == "cuda_topk_16") & (table["cols"] == 1000)
+    empty = ["median_us", "useful_gbps", "speedup_vs_torch"]
+    table.loc[one, [*gone, *empty]] = [*gone.values(), *[np.nan] * len(empty)]
+    table.loc[(table["variant"] == "cuda_topk_2") & (table["cols"] == 4000), "stale"] = True
+    figure, grid = figure_of("topk", table)
+    fused = table[table["variant"].str.startswith("cuda_topk_")]
+    for ax, y in zip(figure.axes, ("speedup_vs_torch", "useful_gbps"), strict=True):
+        for cols, mine in fused.groupby("cols"):
+            (line,) = lines(ax, f"{cols:,} columns")
+            timed = only(mine, status="ok").set_index("variant")[y]
+            assert {f"cuda_topk_{k:.0f}": v for k, v in zip(xs(line), ys(line), strict=True)} == (
+                timed.to_dict()
+            )
+            assert (line.get_markerfacecolor() == "white") == (cols == 4000)
+        (mark,) = lines(ax, "_1000 wrong")
+        assert xs(mark) == [16]
+    (torch,) = lines(figure.axes[0], "torch.softmax, then torch.topk")
+    assert ys(torch) == [1, 1]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "copy (ceiling)" in texts
+    assert "wrong" in texts
+    assert len(grid) == 2
 
 
 def test_headline_figures_leave_the_triton_variants_to_their_own(tidy):

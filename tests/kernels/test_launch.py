@@ -1,7 +1,7 @@
 """Binding a variant: what a machine lacks and what a caller gets wrong is said, not met below."""
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kernels import launch
 from kernels.launch import Unavailable, bind, check_arguments, load
+from kernels.outputs import TopK, empty_output, spoilt
 from kernels.registry import variant
 from tests.reference import DEVICE
 
@@ -99,6 +100,81 @@ WRONG_ARGUMENTS = {
     "input by columns": (torch.zeros(5, 4).T, torch.zeros(4, 5)),
     "output by columns": (torch.zeros(4, 5), torch.zeros(5, 4).T),
 }
+
+
+X = torch.zeros(4, 5)
+COLUMNS = torch.zeros(4, 2, dtype=torch.int64)
+WRONG_TOPS = {
+    "one tensor": (X, torch.zeros(4, 2)),
+    "another k": (X, TopK(torch.zeros(4, 3), COLUMNS)),
+    "fewer rows": (X, TopK(torch.zeros(3, 2), COLUMNS)),
+    "another dtype": (X, TopK(torch.zeros(4, 2).half(), COLUMNS)),
+    "indices of 32 bits": (X, TopK(torch.zeros(4, 2), COLUMNS.int())),
+    "values by columns": (X, TopK(torch.zeros(2, 4).T, COLUMNS)),
+    "indices by columns": (X, TopK(torch.zeros(4, 2), COLUMNS.view(2, 4).T)),
+    "input by columns": (torch.zeros(5, 4).T, TopK(torch.zeros(4, 2), COLUMNS)),
+    "too few columns": (X[:, :1], TopK(torch.zeros(4, 2), COLUMNS)),
+    "one dimension": (X[0], TopK(torch.zeros(4, 2), COLUMNS)),
+}
+
+
+@pytest.mark.parametrize("label", WRONG_TOPS)
+def test_wrong_arguments_of_a_top_k_are_refused(label: str):
+    with pytest.raises(ValueError, match="expected"):
+        check_arguments(*WRONG_TOPS[label], k=2)
+
+
+def test_a_top_k_is_no_output_of_a_whole_row():
+    with pytest.raises(ValueError, match="expected out to be a tensor; got TopK"):
+        check_arguments(X, TopK(torch.zeros(4, 2), COLUMNS))
+
+
+def test_an_empty_output_is_what_the_variant_gives():
+    x = torch.zeros(5, 40, dtype=torch.bfloat16)
+    top = empty_output(variant("cuda_topk_16"), x)
+    check_arguments(x, top, k=16)
+    assert isinstance(top, TopK)
+    assert bool(spoilt(top).values.isnan().all())
+    assert set(top.indices.flatten().tolist()) == {-1}
+    check_arguments(x, whole := empty_output(variant("torch_eager"), x))
+    assert isinstance(whole, Tensor)
+    assert bool(spoilt(whole).isnan().all())
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, int], list[int]]]:
+    """Grid, block and shared memory, and the arguments, of every launch; nothing is run."""
+    import cuda.core
+
+    seen: list[tuple[dict[str, int], list[int]]] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    stream = SimpleNamespace(cuda_stream=0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(launch, "_check_driver", lambda: None)
+    monkeypatch.setattr(launch, "_stream", lambda handle: handle)
+    monkeypatch.setattr(launch._Cuda, "_load", lambda self, x, tile: [self.variant.name])
+    monkeypatch.setattr(cuda.core, "LaunchConfig", lambda **config: config)
+    monkeypatch.setattr(
+        cuda.core, "launch",
+        lambda stream, config, kernel, *given: seen.append((config, [int(v) for v in given])),
+    )  # fmt: skip
+    return seen
+
+
+def test_a_kernel_gets_its_tensors_then_their_strides_then_the_columns(launched):
+    x, y = torch.zeros(3, 50)[:, :40], torch.zeros(3, 60)[:, 8:48]
+    assert launch._Cuda(variant("cuda_block_tree"))(x, y) is y
+    config = {"grid": 3, "block": 256, "shmem_size": 1024}
+    assert launched == [(config, [x.data_ptr(), y.data_ptr(), 50, 60, 40])]
+
+
+def test_a_top_k_gets_both_of_its_outputs(launched):
+    x = torch.zeros(3, 50)[:, :40]
+    top = TopK(torch.zeros(3, 9)[:, :8], torch.zeros(3, 11, dtype=torch.int64)[:, 2:10])
+    assert launch._Cuda(variant("cuda_topk_8"))(x, top) is top
+    pointers = [x.data_ptr(), top.values.data_ptr(), top.indices.data_ptr()]
+    config = {"grid": 3, "block": 128, "shmem_size": 0}
+    assert launched == [(config, [*pointers, 50, 9, 11, 40])]
 
 
 @pytest.mark.parametrize("label", WRONG_ARGUMENTS)

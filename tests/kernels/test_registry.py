@@ -47,6 +47,9 @@ def test_the_registry_needs_neither_torch_nor_triton():
         ("cuda_float4", "float16", 64, "cuda", "takes float32 only"),
         ("cuda_float4", "float32", 64, "cpu", "needs a CUDA GPU"),
         ("torch_eager", "bfloat16", 1, "cpu", None),
+        ("torch_topk_8", "float16", 8, "cpu", None),
+        ("torch_topk_8", "float16", 7, "cpu", "at least 8 columns: it gives the 8 largest"),
+        ("cuda_topk_32", "float32", 31, "cuda", "at least 32 columns"),
     ],
 )
 def test_a_refusal_says_why(name: str, dtype: str, cols: int, device: str, reason: str | None):
@@ -97,6 +100,19 @@ def test_max_cols_is_what_the_last_tile_holds():
     wrong = Variant("w", "cuda/cuda_block_row.cu", "-", 1, 1, "nothing", max_cols=9, launch=TILES)
     with pytest.raises(ValueError, match=r"^w in .* needs max_cols=4096: its last tile$"):
         registry._index((wrong,))
+
+
+def test_the_largest_are_given_by_torch_and_by_cuda_for_the_same_k():
+    found = {f: [v for v in VARIANTS if v.k and v.framework == f] for f in ("torch", "cuda")}
+    for framework, variants in found.items():
+        assert [v.k for v in variants] == [1, 2, 4, 8, 16, 32]
+        assert [v.name for v in variants] == [f"{framework}_topk_{v.k}" for v in variants]
+    for v in found["torch"]:
+        assert v.options == (("k", v.k),)
+    for v in found["cuda"]:
+        assert v.launch is not None
+        threads, _ = v.launch.block(1)
+        assert v.launch.defines == (f"K={v.k}", f"THREADS={threads}")
 
 
 def test_the_framework_is_the_folder():

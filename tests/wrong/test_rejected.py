@@ -97,6 +97,7 @@ def label(value: object) -> str | None:
 
 
 def verdict(fn: Softmax, case: Case) -> Verdict:
+    assert isinstance(case.out, Tensor)
     x = case.x.clone()
     fn(case.x, case.out)
     return check(x, case.out)

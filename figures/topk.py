@@ -1,0 +1,60 @@
+"""What is it worth to take the k largest probabilities in the sweep that sums them?
+
+python -m figures.topk TIDY.csv --hardware hardware.json --stem OUTDIR/topk
+"""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from figures import FIGURES, page
+from figures.curves import STOPS, log2_axis, timed, with_bandwidth_interval, y_axis
+from figures.look import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILLION, look
+from kernels.registry import BY_NAME
+
+# For each number of columns, the fewest first.
+MARKS = ((PURPLE, "o"), (BLUE, "s"), (GREEN, "^"), (ORANGE, "D"), (VERMILLION, "v"))
+
+
+def speed(ax: Axes, tidy: pd.DataFrame) -> None:
+    """Speed over torch's two steps against k."""
+    ax.axhline(1.0, color=BLACK, linewidth=0.8, label="torch.softmax, then torch.topk")
+    lines(ax, tidy, "speedup_vs_torch", "speedup_low", "speedup_high")
+    ax.set(xlabel="k", ylabel="speed over torch")
+
+
+def bandwidth(ax: Axes, tidy: pd.DataFrame) -> None:
+    """Useful GB/s against k, and the copy's: its median over the columns."""
+    copy = look("copy")
+    median = tidy.loc[tidy["variant"] == "copy", "useful_gbps"].median()
+    ax.axhline(median, color=copy.colour, linestyle=(0, copy.dash), label=copy.label)
+    lines(ax, tidy, "useful_gbps", "gbps_low", "gbps_high")
+    ax.set(xlabel="k", ylabel="useful GB/s")
+
+
+def lines(ax: Axes, tidy: pd.DataFrame, y: str, low: str, high: str) -> None:
+    """``y`` of the fused kernel against k, a line a number of columns."""
+    table = tidy[tidy["variant"].str.startswith("cuda_topk_")]
+    table = table.assign(k=[BY_NAME[name].k for name in table["variant"]]).sort_values("k")
+    for lane, (cols, mine) in enumerate(table.groupby("cols")):
+        colour, marker = MARKS[lane % len(MARKS)]
+        placed = (mine["status"] == "ok") & mine[y].notna()
+        points, face = mine[placed], "white" if mine["stale"].any() else colour
+        ax.plot(points["k"], points[y], color=colour, marker=marker, markerfacecolor=face,
+                label=f"{cols:,} columns")  # fmt: skip
+        ax.fill_between(points["k"], points[low], points[high], color=colour, alpha=0.25, lw=0)
+        for r in mine[~placed].itertuples():
+            mark = STOPS["wrong" if r.status == "wrong" else "skipped"]
+            ax.plot([r.k], [0.03 * (lane + 1)], mark, color=colour, markerfacecolor="none",
+                    transform=ax.get_xaxis_transform(), label=f"_{cols} {r.status}")  # fmt: skip
+    log2_axis(ax, table["k"])
+    y_axis(ax)
+
+
+def panels(tidy: pd.DataFrame) -> page.Grid:
+    """How much faster than torch above, how close to the memory's limit below."""
+    table = with_bandwidth_interval(timed(tidy, "device"))
+    return [[page.Panel("", table, draw, in_legend=False)] for draw in (speed, bandwidth)]
+
+
+if __name__ == "__main__":
+    page.main(panels, FIGURES["topk"], share_y="row")

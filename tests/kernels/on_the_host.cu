@@ -1,0 +1,180 @@
+// on_the_host: a kernel of kernels/cuda compiled by a C++ compiler, to be run without a GPU.
+// The threads of a warp take turns, each from one meeting (a shuffle, a vote) to the next, and the
+// warps of a block, each from one barrier to the next; in every other block the last warp goes
+// first. Every thread that is still there must come to the same meetings. The headers of CUDA are
+// empty here; what a kernel takes from them stands below, float16 by name alone.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(threads)
+#define __expf(v) std::exp(v)
+
+using std::max;
+
+constexpr int STACK = 1 << 16;
+constexpr int MOST = 1024;
+
+struct Index {
+    unsigned x;
+};
+static Index threadIdx, blockIdx, blockDim;
+
+struct Thread {
+    ucontext_t at;
+    std::vector<char> stack = std::vector<char>(STACK);
+    int meetings;
+    bool there, at_barrier;
+};
+static Thread threads[MOST];
+static ucontext_t turns;
+static int said[2][MOST]; // at this meeting and at the one before, which others may still read
+
+// What each thread of this one's warp says, in the order of its lanes.
+static const int *meet(int mine) {
+    Thread &self = threads[threadIdx.x];
+    int *all = said[self.meetings++ % 2];
+    all[threadIdx.x] = mine;
+    swapcontext(&self.at, &turns);
+    return all + threadIdx.x / 32 * 32;
+}
+
+template <class To, class From> To bits(From v) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &v, sizeof to);
+    return to;
+}
+
+static int lane() { return threadIdx.x % 32; }
+static void __syncthreads() {
+    threads[threadIdx.x].at_barrier = true;
+    meet(0);
+}
+static int __float_as_int(float v) { return bits<int>(v); }
+static float __int_as_float(int v) { return bits<float>(v); }
+static float __frcp_rn(float v) { return 1.0f / v; }
+static int __ffs(unsigned v) { return __builtin_ffs(v); }
+
+extern "C" int misaligned = 0; // loads at which a GPU would have stopped
+
+struct alignas(16) uint4 {
+    unsigned x = 0, y = 0, z = 0, w = 0;
+
+    uint4() = default;
+    uint4(const uint4 &other) { *this = other; }
+    uint4 &operator=(const uint4 &other) {
+        misaligned += reinterpret_cast<unsigned long long>(&other) % 16 != 0;
+        std::memcpy(static_cast<void *>(this), static_cast<const void *>(&other), sizeof *this);
+        return *this;
+    }
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+struct __half {
+    unsigned short half;
+};
+float __half2float(__half);
+__half __float2half_rn(float);
+
+struct __nv_bfloat16 {
+    unsigned short half;
+};
+static float __bfloat162float(__nv_bfloat16 v) { return bits<float>(unsigned(v.half) << 16); }
+static __nv_bfloat16 __float2bfloat16_rn(float v) {
+    unsigned whole = bits<unsigned>(v), odd = whole >> 16 & 1;
+    unsigned short rounded = v == v ? (whole + 0x7fff + odd) >> 16 : 0x7fff;
+    return {rounded};
+}
+
+template <class V> V __shfl_sync(unsigned, V v, int from) {
+    return bits<V>(meet(bits<int>(v))[from]);
+}
+template <class V> V __shfl_xor_sync(unsigned all, V v, int mask) {
+    return __shfl_sync(all, v, lane() ^ mask);
+}
+template <class V> V __shfl_up_sync(unsigned all, V v, int step) {
+    return __shfl_sync(all, v, lane() < step ? lane() : lane() - step);
+}
+static int __reduce_max_sync(unsigned, int v) {
+    const int *all = meet(v);
+    return *std::max_element(all, all + 32);
+}
+static unsigned __ballot_sync(unsigned, bool v) {
+    const int *all = meet(v);
+    unsigned votes = 0;
+    for (int i = 0; i < 32; ++i)
+        votes |= static_cast<unsigned>(all[i]) << i;
+    return votes;
+}
+
+#include KERNEL
+
+static void (*body)(const void *);
+static const void *given;
+
+static void begin() {
+    body(given);
+    threads[threadIdx.x].there = false;
+}
+
+// Takes a warp to the next barrier of its block, or to its end; whether it was still there.
+static bool advance(int warp) {
+    bool any = false;
+    for (bool going = true; going;) {
+        going = false;
+        for (int t = 32 * warp; t < 32 * (warp + 1); ++t) {
+            if (!threads[t].there || threads[t].at_barrier)
+                continue;
+            any = going = true;
+            threadIdx.x = t;
+            swapcontext(&turns, &threads[t].at);
+        }
+    }
+    return any;
+}
+
+template <class Call> void launch(int blocks, int size, const Call &call) {
+    body = [](const void *arguments) { (*static_cast<const Call *>(arguments))(); };
+    given = &call;
+    blockDim.x = size;
+    for (blockIdx.x = 0; blockIdx.x < unsigned(blocks); ++blockIdx.x) {
+        for (int t = 0; t < size; ++t) {
+            Thread &thread = threads[t];
+            thread.meetings = 0;
+            thread.there = true;
+            thread.at_barrier = false;
+            getcontext(&thread.at);
+            thread.at.uc_stack.ss_sp = thread.stack.data();
+            thread.at.uc_stack.ss_size = STACK;
+            thread.at.uc_link = &turns;
+            makecontext(&thread.at, begin, 0);
+        }
+        for (bool any = true; any;) {
+            any = false;
+            for (int warp = 0; warp < size / 32; ++warp)
+                any |= advance(blockIdx.x % 2 ? size / 32 - 1 - warp : warp);
+            for (int t = 0; t < size; ++t)
+                threads[t].at_barrier = false;
+        }
+    }
+}
+
+#define TOPK(NAME, T)                                                                              \
+    extern "C" void NAME(int rows, int size, const T *x, T *values, long long *indices,            \
+                         long long x_stride, long long values_stride, long long indices_stride,    \
+                         int cols) {                                                               \
+        launch(rows, size, [=] {                                                                   \
+            softmax<T>(x, values, indices, x_stride, values_stride, indices_stride, cols);         \
+        });                                                                                        \
+    }
+
+TOPK(float32, float)
+TOPK(bfloat16, __nv_bfloat16)
