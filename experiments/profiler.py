@@ -20,11 +20,11 @@ import typer
 from experiments import ncu
 from experiments.hardware import commit
 from experiments.ncu import BadReport, Launch, Refused
-from experiments.profiled import POINTS
+from experiments.profiled import NAMES, POINTS
 from experiments.sweeps import Point
 from experiments.tables import POINT, PROFILE, read_csv, useful_bytes, validated
 from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME, variant
+from kernels.registry import variant
 
 UNSEEN = "launched no kernel that ncu sees: a copy by the driver is none"
 AGAIN = "snakemake --cores 1 profile -R profile_table"
@@ -78,7 +78,7 @@ def refused(reason: str) -> pd.DataFrame:
     """A row for each variant and point that says why there are no counts."""
     rows = [
         {"variant": name, **point._asdict(), "status": "skipped", "reason": reason}
-        for point, name in product(POINTS, BY_NAME)
+        for point, name in product(POINTS, NAMES)
     ]
     return pd.DataFrame(rows)
 

@@ -10,7 +10,6 @@ import typer
 from experiments import profiled
 from experiments.examine import GpuLost, Outcome, Problem
 from experiments.sweeps import Point
-from kernels.registry import BY_NAME
 
 POINT = Point("float32", 4, 8)
 
@@ -89,7 +88,7 @@ def test_every_variant_has_a_row_at_every_point(tmp_path: Path, monkeypatch: pyt
     profiled.main(tmp_path / "outcomes.csv")
     table = pd.read_csv(tmp_path / "outcomes.csv")
     assert list(table) == ["variant", "dtype", "rows", "cols", "status", "reason"]
-    assert len(table) == len(BY_NAME) * len(profiled.POINTS)
+    assert len(table) == len(profiled.NAMES) * len(profiled.POINTS)
     assert (table["reason"] == "not " + table["variant"]).all()
 
 

@@ -12,7 +12,7 @@ from experiments.profiled import POINTS
 from experiments.profiler import AGAIN, UNSEEN, refused, table
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import PROFILE, BadTable, read_csv, useful_bytes, validated
-from kernels.registry import BY_NAME, variant
+from kernels.registry import BY_NAME
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted, launch
 from tests.experiments.raw import fingerprint
@@ -159,7 +159,7 @@ def test_where_ncu_may_not_count_every_row_says_so(
     assert "(ERR_NVGPUCTRPERM): run as root, or load the driver" in done.stdout
     assert f"then: {AGAIN}; until then the archive's table is drawn instead" in done.stdout
     made = validated(PROFILE, read_csv(tmp_path / "profile.csv"))
-    assert len(made) == len(BY_NAME) * len(POINTS)
+    assert len(made) == len(profiled.NAMES) * len(POINTS)
     assert set(made["status"]) == {"skipped"}
     assert made["reason"].str.contains("ERR_NVGPUCTRPERM").all()
 
@@ -195,4 +195,4 @@ def test_without_ncu_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest
 def test_a_refusal_has_a_row_for_every_variant_and_point():
     rows = refused("no")
     assert len(rows.drop_duplicates(["variant", "dtype", "rows", "cols"])) == len(rows)
-    assert set(rows["variant"]) == {v for v in BY_NAME if variant(v)}
+    assert set(rows["variant"]) == {name for name, v in BY_NAME.items() if not v.k}
