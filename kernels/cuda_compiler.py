@@ -41,8 +41,9 @@ class Instance:
     @property
     def label(self) -> str:
         """Empty for the one kernel of a file that streams its row."""
-        words = [f"threads={self.tile[0]}", f"vectors={self.tile[1]}"] if self.tile else []
-        return " ".join([self.kernel, *words] if words else [])
+        if self.tile:
+            return f"{self.kernel} threads={self.tile[0]} vectors={self.tile[1]}"
+        return "" if self.kernel == "softmax" else self.kernel
 
 
 def instances(launch: Launch) -> tuple[Instance, ...]:

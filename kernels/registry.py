@@ -124,6 +124,8 @@ class Variant:
 
 # S5 gives rows of 1024 columns 256 threads, of 2048 columns 512, and wider ones 1024.
 _BY_COLS = ((1024, 256), (2048, 512), (2049, 1024))
+# S4 found its best block to be 512 threads up to 14,080 columns and 1024 above.
+_CROSSING = ((14_080, 512), (14_081, 1024))
 _SPILLED = "more floats a thread than registers"
 TOP = (1, 2, 4, 8, 16, 32)
 _MG18 = "Milakov and Gimelshein 2018"
@@ -191,8 +193,7 @@ VARIANTS = (
             launch=Launch(threads=((1, 256),), shared_bytes_per_thread=4),
             teaches="a block per row with a shared-memory tree"),
     Variant("cuda_float4", "cuda/cuda_float4.cu", "S4", reads=3, writes=2, dtypes=("float32",),
-            # S4 found its best block to be 512 threads up to 14,080 columns and 1024 above.
-            launch=Launch(threads=((14_080, 512), (14_081, 1024)), shared_bytes_per_thread=4),
+            launch=Launch(threads=_CROSSING, shared_bytes_per_thread=4),
             teaches="16-byte loads, and what parking exp(x) in the output costs"),
     *(Variant(f"cuda_float4_{threads}", "cuda/cuda_float4.cu", "S4", reads=3, writes=2,
               dtypes=("float32",),
@@ -200,7 +201,7 @@ VARIANTS = (
               teaches=f"the same with {threads} threads for every row")
       for threads in (256, 512, 1024)),
     Variant("cuda_warp_reduce", "cuda/cuda_warp_reduce.cu", "S4", reads=3, writes=2,
-            dtypes=("float32",), launch=Launch(threads=((14_080, 512), (14_081, 1024))),
+            dtypes=("float32",), launch=Launch(threads=_CROSSING),
             teaches="shuffles for the tree"),
     *_exact(Variant("cuda_warp_row", "cuda/cuda_warp_row.cu", "S5", reads=1, writes=1,
                     dtypes=("float32",), max_cols=8192, max_cols_reason=_SPILLED,

@@ -64,10 +64,9 @@ def _compile(v: Variant, job: Job) -> Compiled:
             constants[(position,)] = spec.constants[argument]
             continue
         attributes[(position,)] = ALIGNED
-        if argument.endswith("_ptr"):
-            signature[argument] = f"*{TRITON_TYPES[job.dtype]}"
-        else:
-            signature[argument] = "i64" if argument.endswith("_stride") else "i32"
+        # Strides too are 32 bits wide, as Triton has them where they fit.
+        pointer = argument.endswith("_ptr")
+        signature[argument] = f"*{TRITON_TYPES[job.dtype]}" if pointer else "i32"
 
     log = io.StringIO()
     target = GPUTarget("cuda", int(job.arch.removeprefix("sm_")), 32)

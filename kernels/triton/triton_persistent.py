@@ -54,7 +54,9 @@ def fit(x: Tensor, out: Tensor, block: int) -> tuple[int, int]:
     """Programs that the GPU holds at once, and stages, for rows in blocks of ``block``."""
     if not x.is_cuda:
         return 3, 2  # the interpreter: a program with several rows, whatever the machine
-    key = x.device.index, x.dtype, block
+    # A compilation for each, whose registers differ: 1 and multiples of 16 are known to Triton.
+    numbers = (x.stride(0), out.stride(0), *x.shape)
+    key = (x.device.index, x.dtype, block, *((n == 1, n % 16 == 0) for n in numbers))
     if key not in _programs:
         gpu = triton.runtime.driver.active.utils.get_device_properties(x.device.index)
         stages = 4 if gpu["max_shared_mem"] > 200_000 else 2

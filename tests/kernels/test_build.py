@@ -40,6 +40,13 @@ def test_every_compiled_variant_is_there(built: Path):
     assert set(table["status"]) == {"ok"}
 
 
+def test_every_row_says_which_kernel_it_is_of(built: Path):
+    table = read(built)
+    assert not table.duplicated(["variant", "dtype", "specialisation"]).any()
+    split = table.query("variant == 'cuda_split_reread'")["specialisation"]
+    assert sorted(split) == ["finish", "partials"]
+
+
 def test_resources_are_plausible(built: Path):
     table = read(built)
     assert table["registers"].between(1, MOST_REGISTERS).all()
@@ -58,6 +65,7 @@ def test_a_row_too_wide_for_the_registers_spills(built: Path):
 def test_the_hybrids_fast_path_holds_nothing_that_spills(built: Path):
     held = read(built).query("variant == 'triton_hybrid' and cols_held > 0")
     assert held["cols_held"].max() == FAST_COLS
+    assert variant("triton_hybrid").beyond == (FAST_COLS, 3)
     assert (held["spill_bytes"] == 0).all()
 
 

@@ -1,5 +1,6 @@
 """The registry refuses doubles, and says what it knows and why it refuses a point."""
 
+import re
 import subprocess
 import sys
 
@@ -94,6 +95,13 @@ def test_blocks_that_share_a_row_hold_whole_vectors_of_it():
     assert [launch.tile(cols) for cols in (1024, 1025)] == [(32, 1), (32, 2)]
     assert [launch.cols_held(tile) for tile in launch.tiles] == [1024, 2048]
     assert launch.kernels == ("partials", "finish")
+
+
+def test_the_kernels_split_a_row_as_often_as_the_registry_says():
+    (splits,) = re.findall(r"SPLITS = (\d+);", (ROOT / "cuda" / "split.cuh").read_text())
+    for v in VARIANTS:
+        if v.launch and v.launch.splits > 1:
+            assert v.launch.splits == int(splits), v.name
 
 
 def test_max_cols_is_what_the_last_tile_holds():
