@@ -65,7 +65,8 @@ def main(
         raise typer.BadParameter(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
     if device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
-    processes = forkserver("experiments.block", SWEEPS[sweep].variants if device == "cuda" else ())
+    compiles = device == "cuda" and "torch_compile" in SWEEPS[sweep].variants
+    processes = forkserver("experiments.block", inductor=compiles)
     folder = blocks / asked(sweep, mode, seed, device, hardware)
     folder.mkdir(parents=True, exist_ok=True)
     tables = []

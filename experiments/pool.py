@@ -5,7 +5,7 @@ Importing it takes seconds; sixteen processes that do so for themselves at once 
 
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext
@@ -13,24 +13,20 @@ from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 
 from kernels.build import cores
-from kernels.registry import BY_NAME, variant
 
 
-def forkserver(module: str, variants: Iterable[str]) -> ForkServerContext:
-    """A context whose processes find ``module``, and what ``variants`` call, imported.
+def forkserver(*modules: str, inductor: bool) -> ForkServerContext:
+    """A context whose processes find ``modules``, and torch.compile's, imported.
 
-    Those imports start at once, beside whatever this process does meanwhile.
+    Those imports start at once, beside whatever this process does meanwhile.  Not those of the
+    peers: CuTe DSL's, for one, initialises CUDA, which does not survive a fork.
     """
-    modules = [module]
-    for v in map(variant, variants):
-        if v.name == "torch_compile":
-            # Otherwise Inductor's import counts GPUs through CUDA, which does not survive a fork.
-            os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-            modules.append("torch._inductor.compile_fx")
-        elif v.framework == "peers":  # one that is not installed is passed over
-            modules.append(f"kernels.peers.{v.path.stem}")
+    if inductor:
+        # Otherwise Inductor's import counts GPUs through CUDA.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        modules = (*modules, "torch._inductor.compile_fx")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(modules)
+    context.set_forkserver_preload(list(modules))
     ensure_running()
     return context
 
@@ -38,7 +34,7 @@ def forkserver(module: str, variants: Iterable[str]) -> ForkServerContext:
 @contextmanager
 def pool(device: str) -> Iterator[ProcessPoolExecutor]:
     """A process for each core, in which kernels are compiled and run side by side."""
-    processes = forkserver("experiments.correctness", BY_NAME if device == "cuda" else ())
+    processes = forkserver("experiments.correctness", inductor=device == "cuda")
     with ProcessPoolExecutor(cores(), processes) as executor, _no_choices_kept():
         yield executor
 
