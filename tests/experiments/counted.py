@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pandas as pd
 
 from experiments.ncu import METRICS, Launch
-from experiments.profiled import POINTS
+from experiments.profiled import NAMES, POINTS
 from experiments.profiler import Launches, table
 from experiments.sweeps import Point
 from experiments.tables import useful_bytes
-from kernels.registry import VARIANTS, Variant
+from kernels.registry import Variant, variant
 
 COMMIT = "a" * 40
 PROFILER = "Nsight Compute 2025.3.1.0"
@@ -31,7 +31,7 @@ def outcomes(points: Iterable[Point] = POINTS) -> pd.DataFrame:
     """What the process under ncu tells of every variant at ``points``."""
     rows = []
     for point in points:
-        for v in VARIANTS:
+        for v in map(variant, NAMES):
             refusal = v.refusal(point.dtype, point.cols) or ""
             status = "skipped" if refusal else "wrong" if (v.name, point.dtype) == WRONG else "ok"
             rows.append({"variant": v.name, **point._asdict(), "status": status, "reason": refusal})
@@ -43,7 +43,7 @@ def launches(points: Iterable[Point] = POINTS) -> Launches:
     return {
         (v.name, point): [_launch(v, point)]
         for point in points
-        for v in VARIANTS
+        for v in map(variant, NAMES)
         if v.name != "copy_memcpy"
     }
 

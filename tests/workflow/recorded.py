@@ -42,6 +42,16 @@ def record(root: Path) -> Path:
     return folder
 
 
+def forget(root: Path, *names: str) -> None:
+    """As if the archive of the test GPU in ``root`` had been packed without these files."""
+    archive = root / "experiments" / "archive" / GPU
+    listing = archive / "SHA256SUMS"
+    lines = listing.read_text().splitlines(keepends=True)
+    listing.write_text("".join(line for line in lines if line.split()[1] not in names))
+    for name in names:
+        (archive / name).unlink()
+
+
 def samples(name: str, environment: str) -> Iterator[Row]:
     """One sample a block of every variant at every point of sweep ``name``."""
     sweep = SWEEPS[name]

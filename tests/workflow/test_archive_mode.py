@@ -8,7 +8,7 @@ import pytest
 from experiments.sweeps import SWEEPS
 from figures import FIGURES
 from tests.workflow.checkout import snakemake
-from tests.workflow.recorded import GPU, LAUNCH_NS, SOURCE
+from tests.workflow.recorded import GPU, LAUNCH_NS, SOURCE, forget
 from workflow.tables import PROFILE_FIGURES
 
 CONFIG = ["--config", f"source={SOURCE}"]
@@ -59,13 +59,7 @@ def test_a_damaged_file_stops_the_run_by_name(copy: Path):
 
 
 def test_what_was_not_recorded_is_left_out_and_refused_by_name(copy: Path):
-    archive = copy / "experiments" / "archive" / GPU
-    left_out = ("raw/worklog.csv.gz", "accuracy.csv", "profile.csv")
-    for name in left_out:
-        (archive / name).unlink()
-    listing = archive / "SHA256SUMS"
-    lines = listing.read_text().splitlines(keepends=True)
-    listing.write_text("".join(line for line in lines if line.split()[1] not in left_out))
+    forget(copy, "raw/worklog.csv.gz", "accuracy.csv", "profile.csv")
     listed = snakemake(copy, "-n", *CONFIG)
     assert listed.returncode == 0, listed.stdout
     assert "vocab_scaling" in listed.stdout

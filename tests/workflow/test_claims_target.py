@@ -10,7 +10,7 @@ from experiments.claims import read_verdicts
 from experiments.tables import read_raw, write_raw
 from experiments.tidy import tidy
 from tests.workflow.checkout import snakemake
-from tests.workflow.recorded import GPU, SOURCE
+from tests.workflow.recorded import GPU, SOURCE, forget
 from workflow import source
 from workflow.source import Source
 from workflow.tables import archived_verdicts, tables_of
@@ -63,12 +63,8 @@ def slower(root: Path) -> None:
 
 def without(root: Path, sweep: str) -> None:
     """As if the archive, and what was made of it, were older than ``sweep``."""
-    archive = root / "experiments" / "archive" / GPU
-    listing = archive / "SHA256SUMS"
-    lines = listing.read_text().splitlines(keepends=True)
-    listing.write_text("".join(line for line in lines if f"/{sweep}." not in line))
-    for folder in (archive, root / "results" / SOURCE):
-        (folder / "raw" / f"{sweep}.csv.gz").unlink()
+    forget(root, f"raw/{sweep}.csv.gz")
+    (root / "results" / SOURCE / "raw" / f"{sweep}.csv.gz").unlink()
 
 
 def test_a_local_run_is_laid_beside_the_archive(copy: Path):

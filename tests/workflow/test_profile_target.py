@@ -9,7 +9,7 @@ import pytest
 from experiments.profiler import refused, table
 from tests.experiments.counted import COMMIT, PROFILER
 from tests.workflow.checkout import snakemake
-from tests.workflow.recorded import GPU, SOURCE
+from tests.workflow.recorded import GPU, SOURCE, forget
 from workflow import source
 from workflow.source import Source
 from workflow.tables import PROFILE_FIGURES, archived_profile, profiled, unprofiled
@@ -53,13 +53,6 @@ def install_ncu(tools: Path) -> None:
     (tools / "ncu").chmod(0o755)
 
 
-def without_profile(root: Path) -> None:
-    archive = root / "experiments" / "archive" / GPU
-    lines = (archive / "SHA256SUMS").read_text().splitlines(keepends=True)
-    (archive / "SHA256SUMS").write_text("".join(s for s in lines if "profile.csv" not in s))
-    (archive / "profile.csv").unlink()
-
-
 def test_the_archived_counts_are_drawn_and_named(copy: Path):
     done = snakemake(copy, "profile", *CONFIG)
     assert done.returncode == 0, done.stdout
@@ -75,7 +68,7 @@ def test_the_archived_counts_are_drawn_and_named(copy: Path):
 
 
 def test_an_archive_without_counts_is_named_in_one_sentence(copy: Path):
-    without_profile(copy)
+    forget(copy, "profile.csv")
     done = snakemake(copy, "profile", *CONFIG)
     assert done.returncode != 0
     assert f"experiments/archive/{GPU} holds no profile.csv yet" in done.stdout
@@ -112,12 +105,12 @@ def test_where_ncu_may_not_count_the_archive_is_drawn(copy: Path, tools: Path):
     recorded = copy / "experiments" / "archive" / GPU / "hardware.json"
     shutil.copyfile(recorded, local / "hardware.json")
     figure = f"results/{LOCAL}/figures/dram_bytes.svg"
-    done = snakemake(copy, figure, "--allowed-rules", "ingest", "profile_figure")
+    done = snakemake(copy, figure, "--allowed-rules", "ingest_test_gpu", "profile_figure")
     assert done.returncode == 0, done.stdout
     assert (copy / figure).exists()
     (local / "figures" / "dram_bytes.svg").unlink()
-    without_profile(copy)
-    failed = snakemake(copy, figure, "--allowed-rules", "ingest", "profile_figure")
+    forget(copy, "profile.csv")
+    failed = snakemake(copy, figure, "--allowed-rules", "ingest_test_gpu", "profile_figure")
     assert failed.returncode != 0
     assert "counts nothing: no; and no archive holds a profile yet" in failed.stdout
 
@@ -132,7 +125,7 @@ def test_a_gpu_without_ncu_draws_the_archive_and_packs_no_counts(copy: Path):
     assert packed.returncode == 0, packed.stdout
     assert "rule accuracy:" in packed.stdout
     assert "rule profile_table:" not in packed.stdout
-    without_profile(copy)
+    forget(copy, "profile.csv")
     nothing = snakemake(copy, "--dry-run", "profile")
     assert nothing.returncode != 0
     said = "no profile: ncu (Nsight Compute) is not on PATH: install it, or add its folder"
@@ -145,9 +138,9 @@ def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(source, "ARCHIVES", tmp_path)
     for gpu in ("nvidia-h200", "nvidia-a100", "nvidia-b200"):
         (tmp_path / gpu).mkdir()
-        (tmp_path / gpu / "SHA256SUMS").touch()
-        if gpu != "nvidia-a100":
-            (tmp_path / gpu / "profile.csv").touch()
+        names = ["hardware.json", *(["profile.csv"] if gpu != "nvidia-a100" else [])]
+        lines = (f"{'0' * 64}  {name}\n" for name in names)
+        (tmp_path / gpu / "SHA256SUMS").write_text("".join(lines))
     return tmp_path
 
 
