@@ -37,6 +37,7 @@ WORDS: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "status": dict.fromkeys(("ok", "wrong", "skipped"), (1.0, 1.0)),
     "crossover": {"always": (0.0, 0.0), "never": (math.inf, math.inf)},
 }
+EVERY_POINT = ("flatness", "crossover", "status", "error")
 OVER = {"min": "least", "max": "most", "mean": "geometric mean"}
 
 
@@ -105,6 +106,11 @@ class Measure:
         """The variants that it takes, with ``ceilings`` where a fraction needs them."""
         others = ceilings if self.kind == "fraction" else (self.against,)
         return tuple(filter(None, (self.variant, *others)))
+
+    @property
+    def of_every_point(self) -> bool:
+        """Whether each point of the region counts for itself: one alone can turn the result."""
+        return self.over in ("min", "max") or self.kind in EVERY_POINT
 
     def covers(self, rows: int, cols: int) -> bool:
         """Whether a tensor of ``rows`` x ``cols`` lies in the region."""

@@ -117,6 +117,10 @@ class Recorded:
             & self.table["cols"].between(*measure.cols)
         ]
 
+    def unmeasured(self, measure: Measure) -> int:
+        """How many points of the region a full run has and this one has not."""
+        return len(self.asked(measure)) - len(self.region(measure).drop_duplicates(POINT))
+
     def reason(self, measure: Measure) -> str:
         """The first reason on record why a variant of ``measure`` was not timed somewhere."""
         region = self.region(measure)
@@ -205,8 +209,9 @@ def _speeds(measure: Measure, recorded: Recorded) -> tuple[pd.DataFrame, str]:
     if not blocks:
         raise NotApplicable("no block timed every point")
     note = f"{_counted(points, 'point')}, {_counted(blocks, 'block')}"
-    asked, seen = len(recorded.asked(measure)), len(recorded.region(measure).drop_duplicates(POINT))
-    missing = [f"{asked - seen} not measured"] * (seen < asked)
+    unmeasured = recorded.unmeasured(measure)
+    seen = len(recorded.asked(measure)) - unmeasured
+    missing = [f"{unmeasured} not measured"] * (unmeasured > 0)
     missing += [f"{seen - points} left out: {recorded.reason(measure)}"] * (points < seen)
     return table, note + (f" ({'; '.join(missing)})" if missing else "")
 

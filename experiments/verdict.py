@@ -2,7 +2,8 @@
 
 supported        the whole interval meets the condition
 refuted          none of it does
-inconclusive     the interval reaches across, or the noise floor could carry the number across
+inconclusive     the interval reaches across, the noise floor could carry the number across, or
+                 one of the points that a quick run leaves out could
 stale            measured with other code than today's
 not applicable   not measured here, or a statement about another GPU
 """
@@ -52,7 +53,14 @@ def assess(
             return Verdict("inconclusive", "a single block has no interval", found)
         if math.isnan(found.noise):
             return Verdict("inconclusive", "no noise floor: nothing was timed twice", found)
-    return judge(claim.condition, found)
+    verdict = judge(claim.condition, found)
+    missing = recorded.unmeasured(measure) if recorded is not None else 0
+    # What the points of a thinner grid refute stays refuted; only a crossover moves both ways.
+    open_to = ("supported", "refuted") if measure.kind == "crossover" else ("supported",)
+    if missing and measure.of_every_point and verdict.verdict in open_to:
+        why = f"{found.note}; one that was not measured could say otherwise"
+        return Verdict("inconclusive", why, found)
+    return verdict
 
 
 def judge(condition: Condition, found: Estimate) -> Verdict:

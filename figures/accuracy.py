@@ -28,7 +28,7 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
         index="variant", columns="input", values="max_ulps", aggfunc="max", dropna=False
     )
     worst = worst.reindex(index=in_order(table["variant"]), columns=table["input"].unique())
-    texts = worst.map(lambda value: "" if np.isnan(value) else f"{value:.2g}")
+    texts = worst.map(short)
     sns.heatmap(
         worst.clip(COLOURS.vmin, COLOURS.vmax), ax=ax, norm=COLOURS, cmap="cividis", cbar=False,
         annot=texts, fmt="", annot_kws={"size": "xx-small"}, linewidths=0.4,
@@ -37,6 +37,13 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
     ax.set(xlabel="", ylabel="")
     ax.tick_params(axis="x", rotation=60)
     ax.grid(visible=False)
+
+
+def short(ulps: float) -> str:
+    """Two digits, or whole ulps, as a cell has room for; nothing where nothing was measured."""
+    if np.isnan(ulps):
+        return ""
+    return f"{ulps:.0f}" if ulps >= 10 or ulps < 0.005 else f"{ulps:.2g}"
 
 
 def panels(table: pd.DataFrame) -> page.Grid:
@@ -67,9 +74,10 @@ def main(
             data = validated(ACCURACY, page.read_table(table, ADVICE))
         except BadTable as error:
             raise page.BadInput(f"{table} is not an accuracy table: {error}; {ADVICE}") from error
-        note = page.origin(page.read_hardware(hardware))
         words = "largest error in units of the last place; empty: skipped, or not finite"
-        page.save(panels(data), " · ".join([words, *note]), stem, tall=3.0)
+        note = [words, *page.origin(page.read_hardware(hardware)), *page.idle(data)]
+        done = data[~data["variant"].isin(page.skipped_throughout(data))]
+        page.save(panels(done), " · ".join(note), stem, tall=3.0)
 
 
 if __name__ == "__main__":

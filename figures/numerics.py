@@ -33,9 +33,6 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
                                hollow=bool(mine["stale"].any()))  # fmt: skip
         mark.set(linestyle="", label=f"_{name}")
         ax.add_line(mark)
-    if missing := in_order(set(table["variant"]) - set(placed["variant"])):
-        words = "not timed: " + "; ".join(look(name).label for name in missing)
-        ax.text(0.03, 0.03, textwrap.fill(words, 44), transform=ax.transAxes, size="x-small")
     ax.axvline(1.0, color=look("copy").colour, linestyle=(0, look("copy").dash), zorder=1.9)
     ax.set_yscale("log")
     ax.relim()
@@ -44,10 +41,18 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     ax.set(xlabel="fraction of copy", ylabel="largest relative error")
 
 
+def title(table: pd.DataFrame) -> str:
+    """The columns, and which variants have no place in the panel."""
+    timed_there = set(table.loc[table["fraction_of_copy"].notna(), "variant"])
+    missing = in_order(set(table["variant"]) - timed_there - {"copy"})
+    words = "not timed: " + "; ".join(look(name).label for name in missing) if missing else ""
+    lines = [f"{table['cols'].iloc[0]:,} columns, float32", *textwrap.wrap(words, 36)]
+    return "\n".join(lines)
+
+
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """One panel a number of columns."""
-    groups = tidy.groupby("cols")
-    return [[page.Panel(f"{cols:,} columns, float32", table, draw) for cols, table in groups]]
+    return [[page.Panel(title(table), table, draw) for _, table in tidy.groupby("cols")]]
 
 
 if __name__ == "__main__":

@@ -136,6 +136,12 @@ def skipped_throughout(table: pd.DataFrame) -> list[str]:
     return [name for name in in_order(table["variant"]) if did and name not in did]
 
 
+def idle(table: pd.DataFrame) -> list[str]:
+    """A part of a stamp that names them, if there are any."""
+    labels = [look(name).label for name in skipped_throughout(table)]
+    return [f"skipped throughout: {', '.join(labels)}"] if labels else []
+
+
 def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
     """Where the data came from, and what a reader must know to trust them."""
     parts = origin(hardware)
@@ -149,9 +155,7 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
             parts.append(f"{slowed} of {len(measured)} points have {word} samples")
     if table["stale"].any():
         parts.append(STALE)
-    if idle := skipped_throughout(table):
-        parts.append(f"skipped throughout: {', '.join(look(name).label for name in idle)}")
-    return " · ".join(parts)
+    return " · ".join([*parts, *idle(table)])
 
 
 # --- Output -----------------------------------------------------------------------------------
@@ -291,8 +295,8 @@ def main(
             asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
             note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
             # A lane of marks for each of them would be most of the figure: the stamp names them.
-            idle = table["variant"].isin(skipped_throughout(table))
+            did = ~table["variant"].isin(skipped_throughout(table))
             note = f"{first} · {note}" if first else note
-            save(panels(table[~idle]), note, stem, share_y, tall)
+            save(panels(table[did]), note, stem, share_y, tall)
 
     typer.run(command)

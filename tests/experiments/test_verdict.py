@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.claim import Claim, Condition, Measure
+from experiments.sweeps import Point
 from experiments.verdict import Verdict, assess
 from tests.experiments.judged import COLS, FASTER, RATIO, even, measure, told, twice, verdict
 from tests.experiments.raw import Row, blocks, stopped
@@ -230,3 +231,37 @@ def test_what_the_build_says(
 def test_what_the_build_does_not_say(keys: dict[str, Any], reason: str):
     found = built(keys, {"below": 1})
     assert (found.verdict, found.reason) == ("not applicable", reason)
+
+
+THINNED = (Point("float32", 1024, 3072),)  # between COLS, and measured by a full run alone
+
+
+@pytest.mark.parametrize(
+    ("keys", "condition", "whole", "thinned"),
+    [
+        ({**RATIO, "over": "min"}, {"above": 1}, "supported", "inconclusive"),
+        ({**RATIO, "over": "min"}, {"above": 9}, "refuted", "refuted"),
+        ({**RATIO, "over": "mean"}, {"above": 1}, "supported", "supported"),
+        ({"kind": "flatness", "variant": "triton_row"}, {"below": 99}, "supported", "inconclusive"),
+        ({"kind": "flatness", "variant": "triton_row"}, {"below": 1.01}, "refuted", "refuted"),
+        ({"kind": "growth", "variant": "triton_row"}, {"above": 1}, "supported", "supported"),
+        ({"kind": "status", "variant": "triton_row"}, {"is": "ok"}, "supported", "inconclusive"),
+        (
+            {"kind": "crossover", "variant": "triton_row", "against": "triton_online"},
+            {"is": "always"}, "supported", "inconclusive",
+        ),
+        (
+            {"kind": "crossover", "variant": "triton_row", "against": "triton_online"},
+            {"between": [2048, 4096]}, "refuted", "inconclusive",
+        ),
+    ],
+)  # fmt: skip
+def test_what_every_point_must_bear_out_is_open_on_a_thinner_grid(
+    keys: dict[str, Any], condition: dict[str, Any], whole: str, thinned: str
+):
+    rows = [*even("triton_row", 50, 50, 50, 50), *even("triton_online", *[100] * 4), *twice()]
+    rows = [{**r, "rows": 1024} for r in rows]
+    assert verdict(rows, keys, condition).verdict == whole
+    found = verdict(rows, keys, condition, THINNED)
+    assert found.verdict == thinned
+    assert ("could say otherwise" in found.reason) == (thinned != whole)

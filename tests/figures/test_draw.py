@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from experiments.sweeps.sweep import EXACT
 from experiments.tables import gbps, useful_bytes
-from figures import FIGURES, page, resources
+from figures import FIGURES, accuracy, page, resources
 from figures.curves import human, linear_axis, log2_axis, log2_ticks, with_bandwidth_interval
 from figures.look import drawn
 from tests.figures.conftest import STALE, resources_of
@@ -189,8 +189,9 @@ def test_numerics_sets_error_against_speed(tidy):
 
 def test_numerics_names_what_has_no_time(tidy):
     figure, _ = figure_of("numerics", tidy("numerics"))
-    said = [" ".join(text.get_text().split()) for ax in figure.axes for text in ax.texts]
-    assert said == ["not timed: CUDA warp a row; CUDA warp a row, expf"]  # a warp holds 8192
+    said = [" ".join(ax.get_title().split("\n")[1:]) for ax in figure.axes]
+    # A warp holds 8192 columns.
+    assert said == ["", "", "not timed: CUDA warp a row; CUDA warp a row, expf"]
 
 
 def test_worklog_sets_the_exact_forms_beside_the_published_ones(tidy):
@@ -358,3 +359,12 @@ def test_ticks_are_few_powers_of_two():
     assert log2_ticks(64, 2**20) == [64, 1024, 16_384, 262_144]
     assert log2_ticks(1, 256) == [1, 4, 16, 64, 256]
     assert log2_ticks(1000, 1000) == []
+
+
+@pytest.mark.parametrize(
+    ("ulps", "text"),
+    [(0.5, "0.5"), (0.2123, "0.21"), (2.5e-5, "0"), (8.34, "8.3"), (97.2, "97"), (121.4, "121"),
+     (12_345.0, "12345"), (np.nan, "")],
+)  # fmt: skip
+def test_a_cell_has_room_for_its_error(ulps: float, text: str):
+    assert accuracy.short(ulps) == text
