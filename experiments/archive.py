@@ -19,6 +19,7 @@ from experiments.hardware import environment_sha256
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import PROFILE, BadTable, read_csv, read_raw, validated
+from figures import TABLE_FIGURES
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
 
@@ -63,7 +64,7 @@ def pack(results: Path, folder: Path) -> None:
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
     names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-    names += ["hardware.json", "correctness.csv", "accuracy.csv", "gpu_tests.xml"]
+    names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))

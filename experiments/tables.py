@@ -132,6 +132,23 @@ ACCURACY = pa.DataFrameSchema(
 
 # Of several launches: sums of launches, bytes and time; percentages weighted with time; registers,
 # block and grid of the longest.  The time is that of a watched kernel, not a measurement of it.
+FIRST_CALLS = pa.DataFrameSchema(
+    {
+        "variant": pa.Column(str, **_text),
+        "dtype": _one_of(DTYPES),
+        "rows": pa.Column(int, coerce=True),
+        "cols": pa.Column(int, coerce=True),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "first_ms": pa.Column(float, pa.Check.gt(0), **_real),
+        "again_ms": pa.Column(float, pa.Check.gt(0), **_real),
+        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
+        "code_commit": pa.Column(str, **_text),
+    },
+    strict=True,
+    ordered=True,
+)
+
 PROFILE = pa.DataFrameSchema(
     {
         "variant": pa.Column(str, **_text),

@@ -1,4 +1,4 @@
-"""The figures: one script each, and the sweep that each draws."""
+"""The figures: one script each, and the sweep or table that each draws."""
 
 FIGURES: dict[str, str] = {
     "vocab_scaling": "vocab_scaling",
@@ -15,4 +15,10 @@ FIGURES: dict[str, str] = {
     "numerics": "numerics",
     "topk": "topk",
     "smoke": "smoke",
+}
+
+# And those of a table that is no sweep.
+TABLE_FIGURES: dict[str, str] = {
+    "accuracy": "accuracy.csv",
+    "first_call": "first_call.csv",
 }

@@ -20,7 +20,7 @@ from tests.experiments.raw import Row, blocks, raw
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
 RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-OTHERS = ["hardware.json", "correctness.csv", "accuracy.csv", "gpu_tests.xml"]
+OTHERS = ["hardware.json", "correctness.csv", "accuracy.csv", "first_call.csv", "gpu_tests.xml"]
 
 
 def samples(**changes: object) -> list[Row]:
@@ -38,6 +38,7 @@ def results(tmp_path: Path) -> Path:
     (folder / "hardware.json").write_text(json.dumps(FACTS))
     (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
     (folder / "accuracy.csv").write_text("variant,status\ntorch_eager,ok\n")
+    (folder / "first_call.csv").write_text("variant,first_ms\ntorch_eager,5.0\n")
     (folder / "gpu_tests.xml").write_text("<testsuites/>")
     (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
     for name in RAW_FILES:
@@ -215,7 +216,7 @@ def test_stale_measurements_are_not_packed(
     assert "the code of copy_torch, torch_eager has changed" in refusal(results, tmp_path, capsys)
 
 
-@pytest.mark.parametrize("name", [RAW_FILES[2], "correctness.csv", "accuracy.csv", "gpu_tests.xml"])
+@pytest.mark.parametrize("name", [RAW_FILES[2], *OTHERS[1:]])
 def test_what_is_not_finished_is_named(
     name: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from experiments.tables import ACCURACY
-from figures import FIGURES, page, worklog
+from figures import FIGURES, TABLE_FIGURES, page, worklog
 from tests.figures.conftest import resources_of
+from tests.workflow.recorded import waits
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES = ("svg", "png", "pdf")
@@ -62,8 +63,7 @@ def test_resources_gives_the_same_bytes(tmp_path: Path):
         assert first == second, suffix
 
 
-def test_accuracy_gives_the_same_bytes(hardware: Path, tmp_path: Path):
-    table = tmp_path / "accuracy.csv"
+def errors() -> pd.DataFrame:
     rows = [
         {"variant": name, "dtype": dtype, "input": kind, "rows": 2, "cols": 8, "status": status,
          "reason": "", "max_ulps": error, "kernel_sha256": "a" * 64}
@@ -71,14 +71,28 @@ def test_accuracy_gives_the_same_bytes(hardware: Path, tmp_path: Path):
         for dtype in ("float32", "bfloat16")
         for kind, status, error in (("normal", "ok", 1.5), ("one-hot", "wrong", 1e6))
     ]  # fmt: skip
-    pd.DataFrame(rows).reindex(columns=list(ACCURACY.columns)).to_csv(table, index=False)
-    stems = [tmp_path / folder / "accuracy" for folder in ("one", "two")]
+    return pd.DataFrame(rows).reindex(columns=list(ACCURACY.columns))
+
+
+@pytest.mark.parametrize(("name", "made"), [("accuracy", errors), ("first_call", waits)])
+def test_a_table_gives_the_same_bytes(name: str, made, hardware: Path, tmp_path: Path):
+    table = tmp_path / "table.csv"
+    made().to_csv(table, index=False)
+    stems = [tmp_path / folder / name for folder in ("one", "two")]
     for stem, seed in zip(stems, "12", strict=True):
-        done = run("accuracy", table, "--hardware", hardware, "--stem", stem, PYTHONHASHSEED=seed)
+        done = run(name, table, "--hardware", hardware, "--stem", stem, PYTHONHASHSEED=seed)
         assert done.returncode == 0, done.stderr
     for suffix in SUFFIXES:
-        first, second = (stem.with_name(f"accuracy.{suffix}").read_bytes() for stem in stems)
+        first, second = (stem.with_name(f"{name}.{suffix}").read_bytes() for stem in stems)
         assert first == second, suffix
+
+
+@pytest.mark.parametrize("name", TABLE_FIGURES)
+def test_a_table_of_something_else_is_one_sentence(name: str, hardware: Path, tmp_path: Path):
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    stem = tmp_path / name
+    done = run(name, tmp_path / "table.csv", "--hardware", hardware, "--stem", stem)
+    refused(done, "missing or unknown columns", f"make it with: python -m experiments.{name}")
 
 
 def test_the_last_bits_of_the_layouts_solver_change_no_byte(

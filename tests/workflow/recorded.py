@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments import first_call
 from experiments.archive import pack
 from experiments.hardware import collect, environment_sha256
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import ACCURACY, ELEMENT_BYTES, validated, write_raw
+from experiments.tables import ACCURACY, ELEMENT_BYTES, FIRST_CALLS, validated, write_raw
 from kernels.registry import VARIANTS, variant
 from tests.experiments.counted import counted
 from tests.experiments.raw import Row, raw, row, stopped
@@ -32,6 +33,7 @@ def record(root: Path) -> Path:
     (results / "correctness.csv").write_text("variant,status\n")
     (results / "gpu_tests.xml").write_text("<testsuites/>")
     errors().to_csv(results / "accuracy.csv", index=False)
+    waits().to_csv(results / "first_call.csv", index=False)
     counted().assign(code_commit=COMMIT).to_csv(results / "profile.csv", index=False)
     for name in SWEEPS:
         if name != "smoke":
@@ -81,3 +83,16 @@ def errors() -> pd.DataFrame:
         for v in VARIANTS if not v.ceiling for dtype in v.dtypes
     ]  # fmt: skip
     return validated(ACCURACY, pd.DataFrame(rows))
+
+
+def waits() -> pd.DataFrame:
+    """A table of first calls: constants cost a compilation at every width."""
+    rows = [
+        {
+            "variant": name, **point._asdict(), "status": "ok", "reason": "",
+            "first_ms": 300.0 if name == "triton_constant" or number == 0 else 0.05,
+            "again_ms": 0.04, "kernel_sha256": "a" * 64, "code_commit": COMMIT,
+        }
+        for name in first_call.NAMES for number, point in enumerate(first_call.POINTS)
+    ]  # fmt: skip
+    return validated(FIRST_CALLS, pd.DataFrame(rows))

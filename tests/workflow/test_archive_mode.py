@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.sweeps import SWEEPS
-from figures import FIGURES
+from figures import FIGURES, TABLE_FIGURES
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, LAUNCH_NS, SOURCE, forget
 from workflow.tables import PROFILE_FIGURES
@@ -22,7 +22,7 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
     for figure, sweep in FIGURES.items():
         for suffix in ("svg", "png", "pdf"):
             assert (made / "figures" / f"{figure}.{suffix}").exists() == (sweep != "smoke")
-    for figure in ("accuracy", *PROFILE_FIGURES):
+    for figure in (*TABLE_FIGURES, *PROFILE_FIGURES):
         assert (made / "figures" / f"{figure}.png").exists()
     assert "cuda_warp_row" in (copy / "results" / "build" / "registers.md").read_text()
     for sweep in SWEEPS:

@@ -56,7 +56,11 @@ rule archive:
             "results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS
         ),
         f"results/{SOURCE.name}/correctness.csv",
-        f"results/{SOURCE.name}/accuracy.csv",
+        expand(
+            "results/{source}/{table}",
+            source=SOURCE.name,
+            table=TABLE_FIGURES.values(),
+        ),
         f"results/{SOURCE.name}/gpu_tests.xml",
         # Where there is no ncu the archive goes without.
         f"results/{SOURCE.name}/profile.csv" if profiled(SOURCE) == SOURCE.name else [],

@@ -18,11 +18,11 @@ def figures_of(sweep, source):
     ]
 
 
-def accuracy_figure(source):
-    if not source.holds("accuracy.csv"):
-        return []
+def table_figures(source):
     return [
-        f"results/{source.name}/figures/accuracy.{suffix}"
+        f"results/{source.name}/figures/{figure}.{suffix}"
+        for figure, table in TABLE_FIGURES.items()
+        if source.holds(table)
         for suffix in ("svg", "png", "pdf")
     ]
 

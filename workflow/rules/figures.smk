@@ -28,23 +28,27 @@ rule figure:
         " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
-rule accuracy_figure:
-    """Draw the errors of every variant by kind of input."""
+rule table_figure:
+    """Draw a table that is no sweep: errors by kind of input, first calls."""
     input:
         STYLE,
-        "figures/accuracy.py",
-        table="results/{source}/accuracy.csv",
+        "figures/{figure}.py",
+        table=lambda wildcards: (
+            f"results/{wildcards.source}/{TABLE_FIGURES[wildcards.figure]}"
+        ),
         hardware="results/{source}/hardware.json",
     output:
-        multiext("results/{source}/figures/accuracy", ".svg", ".png", ".pdf"),
+        multiext("results/{source}/figures/{figure}", ".svg", ".png", ".pdf"),
     log:
-        "results/logs/{source}/figure-accuracy.log",
+        "results/logs/{source}/figure-{figure}.log",
+    wildcard_constraints:
+        figure="|".join(TABLE_FIGURES),
     conda:
         "../../environment.yml"
     params:
         stem=lambda wildcards, output: output[0].removesuffix(".svg"),
     shell:
-        "python -m figures.accuracy {input.table} --hardware {input.hardware}"
+        "python -m figures.{wildcards.figure} {input.table} --hardware {input.hardware}"
         " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 

@@ -78,6 +78,30 @@ rule accuracy:
         " || {{ cat {log}; exit 1; }}; cat {log}"
 
 
+rule first_call:
+    """Time the first calls of new widths, with nothing compiled before."""
+    input:
+        ancient("results/{source}/correctness.csv"),
+        "experiments/first_call.py",
+    output:
+        "results/{source}/first_call.csv",
+    log:
+        "results/logs/{source}/first_call.log",
+    wildcard_constraints:
+        source="local-[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        device=device_of,
+        kernels=FINGERPRINTS,
+    shell:
+        "python -m experiments.first_call --device {params.device} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}"
+
+
 rule measure:
     """Measure a sweep: its blocks in fresh processes, all variants interleaved in each."""
     input:

@@ -5,7 +5,7 @@ rule figures:
     """Every figure of this run's source, and the resources of the build beside S5's numbers."""
     input:
         [figures_of(sweep, SOURCE.name) for sweep in GPU_SWEEPS],
-        accuracy_figure(SOURCE),
+        table_figures(SOURCE),
         # Counting is asked for by name: it takes ncu, and minutes.
         [] if SOURCE.local else profile_figures(archived_profile(SOURCE)),
         rules.resources_figure.output,
