@@ -23,10 +23,13 @@ def speed(ax: Axes, tidy: pd.DataFrame) -> None:
 
 
 def bandwidth(ax: Axes, tidy: pd.DataFrame) -> None:
-    """Useful GB/s against k, and the copy's: its median over the columns."""
+    """Useful GB/s against k, and the copy's, which differ by columns as the kernel's do."""
     copy = look("copy")
-    median = tidy.loc[tidy["variant"] == "copy", "useful_gbps"].median()
-    ax.axhline(median, color=copy.colour, linestyle=(0, copy.dash), label=copy.label)
+    ceilings = tidy[tidy["variant"] == "copy"].groupby("cols")["useful_gbps"].median()
+    for lane, (cols, ceiling) in enumerate(ceilings.items()):
+        colour, _ = MARKS[lane % len(MARKS)]
+        ax.axhline(ceiling, color=colour, linestyle=(0, copy.dash), label=f"_copy {cols}")
+    ax.plot([], [], color=copy.colour, linestyle=(0, copy.dash), label=copy.label)
     lines(ax, tidy, "useful_gbps", "gbps_low", "gbps_high")
     ax.set(xlabel="k", ylabel="useful GB/s")
 

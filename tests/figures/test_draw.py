@@ -222,6 +222,13 @@ def test_topk_has_a_line_a_number_of_columns_in_both_panels(tidy):
         assert xs(mark) == [16]
     (torch,) = lines(figure.axes[0], "torch.softmax, then torch.topk")
     assert ys(torch) == [1, 1]
+    copies = table[(table["variant"] == "copy") & (table["timer"] == "device")]
+    assert len(copies) == fused["cols"].nunique()
+    for row in copies.itertuples():
+        (ceiling,) = lines(figure.axes[1], f"_copy {row.cols}")
+        (line,) = lines(figure.axes[1], f"{row.cols:,} columns")
+        assert ys(ceiling) == [row.useful_gbps] * 2
+        assert ceiling.get_color() == line.get_color()
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "copy (ceiling)" in texts
     assert "wrong" in texts

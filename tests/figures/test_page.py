@@ -149,6 +149,7 @@ def test_stamp_says_where_when_and_how(tidy, hardware: Path):
     fresh = page.stamp(facts, table.assign(stale=False))
     assert fresh.startswith("NVIDIA H200 · archive · measured 2026-11-21 · full · ")
     assert "95% interval of 5 blocks" in fresh
+    assert "median and range of 2 blocks" in page.stamp(facts, table.assign(n_blocks=2))
     assert "stale" not in fresh
     assert "stale: measured with earlier code" in page.stamp(facts, table)
 

@@ -10,6 +10,8 @@ rule verdicts:
             for name in ("claims", "claim", "estimate", "verdict", "tidy", "tables")
         ],
         "workflow/schemas/claims.schema.yaml",
+        # A claim is judged by the points that a full run has.
+        expand("experiments/sweeps/{sweep}.py", sweep=["sweep", *SWEEPS]),
         expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES),
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],

@@ -58,6 +58,7 @@ rule accuracy:
     input:
         ancient("results/{source}/correctness.csv"),
         "experiments/accuracy.py",
+        "experiments/check.py",
         "experiments/examine.py",
     output:
         "results/{source}/accuracy.csv",
