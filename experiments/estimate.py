@@ -269,6 +269,7 @@ def _resource(measure: Measure, resources: pd.DataFrame | None) -> Estimate:
         raise NotApplicable(f"not built for {measure.arch}")
     wanted = {"variant": measure.variant, "arch": measure.arch, "dtype": measure.dtype}
     mine = resources[(resources[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    mine = mine[~mine["edges"]]
     if len(failed := mine[mine["status"] != "ok"]):
         raise NotApplicable(f"{measure.variant} does not compile: {failed['reason'].iloc[0]}")
     mine = mine[mine["cols_held"].between(*measure.cols)].set_index("cols_held")

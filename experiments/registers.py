@@ -132,6 +132,7 @@ def compiled(
     wanted = {
         "arch": arch, "variant": v.name, "dtype": DTYPE,
         "cols_held": launch.cols_held(launch.tile(cols)),
+        "edges": launch.whole and not launch.filled(cols),
     }  # fmt: skip
     mine = resources[(resources[list(wanted)] == pd.Series(wanted)).all(axis=1)]
     if mine.empty or (mine["status"] != "ok").any():

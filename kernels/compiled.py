@@ -34,7 +34,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Resources:
-    """One row of resources.csv; registers, bytes of spills and of local memory are per thread."""
+    """One row of resources.csv; registers, bytes of spills and of local memory are per thread.
+
+    ``edges``: of the two forms of a kernel (Launch.whole) it is the one that looks for row ends.
+    """
 
     arch: str
     variant: str
@@ -42,6 +45,7 @@ class Resources:
     dtype: str
     specialisation: str = ""
     cols_held: int = 0
+    edges: bool = False
     threads: int = 0
     status: str = "ok"
     reason: str = ""

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 from kernels.compiled import (
@@ -29,26 +30,40 @@ C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 @dataclass(frozen=True)
 class Instance:
-    """One kernel of a file, for one tile where the kernel holds its row."""
+    """One kernel of a file, for one tile where the kernel holds its row.
+
+    ``whole`` says for which rows (Launch.whole); None where there is one form for all.
+    """
 
     kernel: str
     tile: tuple[int, int] | None
+    whole: bool | None = None
 
     def expression(self, dtype: str) -> str:
-        """As C++ names it: softmax<float> or softmax<float, threads, vectors>."""
-        return f"{self.kernel}<{', '.join(map(str, (C_TYPES[dtype], *(self.tile or ()))))}>"
+        """As C++ names it: softmax<float> or softmax<float, threads, vectors, whole>."""
+        whole = () if self.whole is None else ("true" if self.whole else "false",)
+        return f"{self.kernel}<{', '.join(map(str, (C_TYPES[dtype], *(self.tile or ()), *whole)))}>"
+
+    @property
+    def edges(self) -> bool:
+        """Whether another form takes the rows that need no look at their ends."""
+        return self.whole is False
 
     @property
     def label(self) -> str:
         """Empty for the one kernel of a file that streams its row."""
+        words = [self.kernel] if self.tile or self.kernel != "softmax" else []
         if self.tile:
-            return f"{self.kernel} threads={self.tile[0]} vectors={self.tile[1]}"
-        return "" if self.kernel == "softmax" else self.kernel
+            words += [f"threads={self.tile[0]}", f"vectors={self.tile[1]}"]
+        return " ".join([*words, "edges"] if self.edges else words)
 
 
 def instances(launch: Launch) -> tuple[Instance, ...]:
-    """What a variant's file is compiled to: its kernels, for each of its tiles."""
-    return tuple(Instance(k, t) for t in launch.tiles or (None,) for k in launch.kernels)
+    """What a variant's file is compiled to: its kernels, for each of its tiles and forms."""
+    forms = (True, False) if launch.whole else (None,)
+    return tuple(
+        Instance(*made) for made in product(launch.kernels, launch.tiles or (None,), forms)
+    )
 
 
 def compile_cuda(v: Variant, job: Job) -> Compiled:
@@ -105,7 +120,7 @@ def _compile(v: Variant, job: Job) -> Compiled:
         threads, shared = v.launch.block(held or sys.maxsize)
         row = Resources(
             job.arch, v.name, v.framework, job.dtype, specialisation=instance.label,
-            cols_held=held, threads=threads, dynamic_shared_bytes=shared,
+            cols_held=held, edges=instance.edges, threads=threads, dynamic_shared_bytes=shared,
             compiler=_nvrtc_version(), **ptxas_facts(report, symbol),
             code_bytes=code_bytes(cubin, symbol),
         )  # fmt: skip

@@ -118,7 +118,8 @@ class _Cuda:
 
         (rows, cols), policy = x.shape, self.policy
         tile = policy.tile(cols)
-        kernels = self.loaded.get((x.dtype, tile)) or self._load(x, tile)
+        whole = policy.whole and policy.filled(cols) and _on_16_bytes(x) and _on_16_bytes(out)
+        kernels = self.loaded.get((x.dtype, tile, whole)) or self._load(x, tile, whole)
         threads, shared = policy.block(cols)
         config = LaunchConfig(
             grid=-(-rows // policy.rows) * policy.splits, block=threads, shmem_size=shared
@@ -144,7 +145,7 @@ class _Cuda:
             launch(stream, config, kernel, *arguments)
         return out
 
-    def _load(self, x: Tensor, tile: tuple[int, int] | None):
+    def _load(self, x: Tensor, tile: tuple[int, int] | None, whole: bool):
         from cuda.core import Device, ObjectCode
 
         Device(x.device.index).set_current()
@@ -157,10 +158,15 @@ class _Cuda:
         kernels = [
             code.get_kernel(kernel.symbol)
             for kernel, instance in zip(made.kernels, instances(self.policy), strict=True)
-            if instance.tile == tile
+            if instance.tile == tile and bool(instance.whole) == whole
         ]
-        self.loaded[x.dtype, tile] = kernels
+        self.loaded[x.dtype, tile, whole] = kernels
         return kernels
+
+
+def _on_16_bytes(t: Any) -> bool:
+    """Whether every row of the tensor ``t`` starts there."""
+    return (t.data_ptr() | t.stride(0) * t.element_size()) % 16 == 0
 
 
 def architecture() -> str:

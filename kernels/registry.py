@@ -24,6 +24,8 @@ class Launch:
     of which it is compiled; the first that holds the row is launched.
     ``rows`` are the rows that a block's warps share out; ``splits`` the blocks that share a row in
     two launches, ``partials`` and ``finish``; ``defines`` are macros for the file's compilation.
+    ``whole`` has every kernel compiled twice: for rows that fill what it is made for with vectors
+    on 16 bytes, and for any other, where each load looks for the row's end.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -32,6 +34,7 @@ class Launch:
     rows: int = 1
     splits: int = 1
     defines: tuple[str, ...] = ()
+    whole: bool = False
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -61,6 +64,12 @@ class Launch:
     def cols_held(self, tile: tuple[int, int] | None) -> int:
         """Columns that a row may have for ``tile`` to hold it; 0 where the kernel streams."""
         return tile[0] // self.rows * tile[1] * 4 * self.splits if tile else 0
+
+    def filled(self, cols: int) -> bool:
+        """Whether a row of ``cols`` leaves no vector of its tile, or of a block's share, short."""
+        if tile := self.tile(cols):
+            return cols == self.cols_held(tile)
+        return cols % (4 * self.splits) == 0
 
 
 @dataclass(frozen=True)
@@ -205,28 +214,30 @@ VARIANTS = (
             teaches="shuffles for the tree"),
     *_exact(Variant("cuda_warp_row", "cuda/cuda_warp_row.cu", "S5", reads=1, writes=1,
                     dtypes=("float32",), max_cols=8192, max_cols_reason=_SPILLED,
-                    launch=Launch(tiles=tuple((128, 2**k) for k in range(7)), rows=4),
+                    launch=Launch(tiles=tuple((128, 2**k) for k in range(7)), rows=4, whole=True),
                     teaches="a warp per row, the row in registers")),
     *_exact(Variant("cuda_block_row", "cuda/cuda_block_row.cu", "S5", reads=1, writes=1,
                     dtypes=("float32",), max_cols=262_144, max_cols_reason=_SPILLED,
-                    launch=Launch(tiles=tuple((1024, 2**k) for k in range(7))),
+                    launch=Launch(tiles=tuple((1024, 2**k) for k in range(7)), whole=True),
                     teaches="a block per row, the row in registers")),
     *_exact(Variant("cuda_online_row", "cuda/cuda_online_row.cu", "S5", reads=1, writes=1,
                     dtypes=("float32",), max_cols=65_536,
                     max_cols_reason="S5 reads wider rows twice (cuda_online_reload)",
-                    launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(5)))),
+                    launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(5))),
+                                  whole=True),
                     teaches="maximum and sum in one sweep, the row in registers")),
     *_exact(Variant("cuda_online_reload", "cuda/cuda_online_reload.cu", "S5", reads=2, writes=1,
-                    dtypes=("float32",), launch=Launch(threads=_BY_COLS),
+                    dtypes=("float32",), launch=Launch(threads=_BY_COLS, whole=True),
                     teaches="maximum and sum in one sweep, the row read again")),
     *_exact(Variant("cuda_split_reread", "cuda/cuda_split_reread.cu", "S5", reads=2, writes=1,
                     dtypes=("float32",),
-                    launch=Launch(threads=tuple((8 * c, t) for c, t in _BY_COLS), splits=8),
+                    launch=Launch(threads=tuple((8 * c, t) for c, t in _BY_COLS), splits=8,
+                                  whole=True),
                     teaches="a row over 8 blocks, two launches, the row read again")),
     *_exact(Variant("cuda_split_rescale", "cuda/cuda_split_rescale.cu", "S5", reads=2, writes=2,
                     dtypes=("float32",), max_cols=262_144, max_cols_reason=_SPILLED,
                     launch=Launch(tiles=((256, 1), (512, 1), *((1024, 2**k) for k in range(4))),
-                                  splits=8),
+                                  splits=8, whole=True),
                     teaches="a row over 8 blocks, two launches, the output rescaled")),
     *(Variant(f"torch_topk_{k}", "torch/torch_topk.py", _MG18, reads=2, writes=1, cpu=True, k=k,
               options=(("k", k),),

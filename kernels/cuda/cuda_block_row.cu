@@ -11,7 +11,7 @@
 #include "shuffle.cuh"
 #include "vectors.cuh"
 
-template <class T, int THREADS, int VECTORS>
+template <class T, int THREADS, int VECTORS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols) {
     x += blockIdx.x * x_stride;
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(THREADS)
     float peak = LOWEST;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        held[i] = load(x, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(x));
+        held[i] = load<WHOLE>(x, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(x));
         peak = fmaxf(peak, largest(held[i]));
     }
     peak = over_block<Max>(peak);
@@ -36,6 +36,6 @@ __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        store(out, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(out),
-              scaled(held[i], inverse));
+        store<WHOLE>(out, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(out),
+                     scaled(held[i], inverse));
 }

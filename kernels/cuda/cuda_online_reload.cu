@@ -8,23 +8,24 @@
 #include "online.cuh"
 #include "vectors.cuh"
 
-template <class T>
+template <class T, bool WHOLE>
 __global__ void __launch_bounds__(1024)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols) {
     x += blockIdx.x * x_stride;
     out += blockIdx.x * out_stride;
-    int first = 4 * threadIdx.x, step = 4 * blockDim.x;
+    int first = 4 * threadIdx.x, step = 4 * blockDim.x, n = trips(first, cols, step);
 
     Partial row = EMPTY;
-#pragma unroll 8
-    for (int j = first; j < cols; j += step)
-        row.add(load(x, j, cols, on_16_bytes(x)));
+#pragma unroll 4
+    for (int i = 0; i < n; ++i)
+        row.add(load<WHOLE>(x, first + i * step, cols, on_16_bytes(x)));
     row = over_block(row);
 
     float inverse = __frcp_rn(row.sum);
-#pragma unroll 8
-    for (int j = first; j < cols; j += step) {
-        float4 v = load<true>(x, j, cols, on_16_bytes(x));
-        store(out, j, cols, on_16_bytes(out), scaled(exponentials(v, row.max), inverse));
+#pragma unroll 4
+    for (int i = 0; i < n; ++i) {
+        int j = first + i * step;
+        float4 v = load<WHOLE, true>(x, j, cols, on_16_bytes(x));
+        store<WHOLE>(out, j, cols, on_16_bytes(out), scaled(exponentials(v, row.max), inverse));
     }
 }

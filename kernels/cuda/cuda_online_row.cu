@@ -8,7 +8,7 @@
 #include "online.cuh"
 #include "vectors.cuh"
 
-template <class T, int THREADS, int VECTORS>
+template <class T, int THREADS, int VECTORS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols) {
     x += blockIdx.x * x_stride;
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(THREADS)
     Partial row = EMPTY;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        held[i] = load(x, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(x));
+        held[i] = load<WHOLE>(x, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(x));
         row.add(held[i]);
     }
     row = over_block(row);
@@ -26,6 +26,6 @@ __global__ void __launch_bounds__(THREADS)
     float inverse = __frcp_rn(row.sum);
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        store(out, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(out),
-              scaled(exponentials(held[i], row.max), inverse));
+        store<WHOLE>(out, 4 * (threadIdx.x + THREADS * i), cols, on_16_bytes(out),
+                     scaled(exponentials(held[i], row.max), inverse));
 }

@@ -7,31 +7,37 @@
 
 #include "split.cuh"
 
-template <class T>
+template <class T, bool WHOLE>
 __global__ void __launch_bounds__(1024)
     partials(const T *x, T *, Partial *parts, long long x_stride, long long, int cols) {
     Share mine(cols);
     x += mine.row * x_stride;
+    int first = mine.first + 4 * threadIdx.x, step = 4 * blockDim.x;
+    int n = trips(first, mine.last, step);
     Partial part = EMPTY;
-#pragma unroll 8
-    for (int j = mine.first + 4 * threadIdx.x; j < mine.last; j += 4 * blockDim.x)
-        part.add(load(x, j, mine.last, on_16_bytes(x)));
+#pragma unroll 4
+    for (int i = 0; i < n; ++i)
+        part.add(load<WHOLE>(x, first + i * step, mine.last, on_16_bytes(x)));
     part = over_block(part);
     if (threadIdx.x == 0)
         parts[blockIdx.x] = part;
 }
 
-template <class T>
+template <class T, bool WHOLE>
 __global__ void __launch_bounds__(1024)
     finish(const T *x, T *out, Partial *parts, long long x_stride, long long out_stride, int cols) {
     Share mine(cols);
     x += mine.row * x_stride;
     out += mine.row * out_stride;
+    int first = mine.first + 4 * threadIdx.x, step = 4 * blockDim.x;
+    int n = trips(first, mine.last, step);
     Partial row = whole(parts, mine.row);
     float inverse = __frcp_rn(row.sum);
-#pragma unroll 8
-    for (int j = mine.first + 4 * threadIdx.x; j < mine.last; j += 4 * blockDim.x) {
-        float4 v = load<true>(x, j, mine.last, on_16_bytes(x));
-        store(out, j, mine.last, on_16_bytes(out), scaled(exponentials(v, row.max), inverse));
+#pragma unroll 4
+    for (int i = 0; i < n; ++i) {
+        int j = first + i * step;
+        float4 v = load<WHOLE, true>(x, j, mine.last, on_16_bytes(x));
+        store<WHOLE>(out, j, mine.last, on_16_bytes(out),
+                     scaled(exponentials(v, row.max), inverse));
     }
 }

@@ -8,7 +8,7 @@
 
 #include "split.cuh"
 
-template <class T, int THREADS, int VECTORS>
+template <class T, int THREADS, int VECTORS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS)
     partials(const T *x, T *out, Partial *parts, long long x_stride, long long out_stride,
              int cols) {
@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(THREADS)
     Partial part = EMPTY;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        held[i] = load(x, mine.first + 4 * (threadIdx.x + THREADS * i), mine.last, on_16_bytes(x));
+        held[i] =
+            load<WHOLE>(x, mine.first + 4 * (threadIdx.x + THREADS * i), mine.last, on_16_bytes(x));
         part.add(held[i]);
     }
     part = over_block(part);
@@ -27,11 +28,11 @@ __global__ void __launch_bounds__(THREADS)
         parts[blockIdx.x] = part;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        store(out, mine.first + 4 * (threadIdx.x + THREADS * i), mine.last, on_16_bytes(out),
-              exponentials(held[i], part.max));
+        store<WHOLE>(out, mine.first + 4 * (threadIdx.x + THREADS * i), mine.last, on_16_bytes(out),
+                     exponentials(held[i], part.max));
 }
 
-template <class T, int THREADS, int VECTORS>
+template <class T, int THREADS, int VECTORS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS)
     finish(const T *, T *out, Partial *parts, long long, long long out_stride, int cols) {
     Share mine(cols);
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
         int j = mine.first + 4 * (threadIdx.x + THREADS * i);
-        store(out, j, mine.last, on_16_bytes(out),
-              scaled(load(out, j, mine.last, on_16_bytes(out)), by));
+        store<WHOLE>(out, j, mine.last, on_16_bytes(out),
+                     scaled(load<WHOLE>(out, j, mine.last, on_16_bytes(out)), by));
     }
 }

@@ -10,7 +10,7 @@
 #include "shuffle.cuh"
 #include "vectors.cuh"
 
-template <class T, int THREADS, int VECTORS>
+template <class T, int THREADS, int VECTORS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows) {
     int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(THREADS)
     float peak = LOWEST;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        held[i] = load(x, 4 * (lane + 32 * i), cols, on_16_bytes(x));
+        held[i] = load<WHOLE>(x, 4 * (lane + 32 * i), cols, on_16_bytes(x));
         peak = fmaxf(peak, largest(held[i]));
     }
     peak = over_lanes<Max>(peak);
@@ -38,5 +38,5 @@ __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        store(out, 4 * (lane + 32 * i), cols, on_16_bytes(out), scaled(held[i], inverse));
+        store<WHOLE>(out, 4 * (lane + 32 * i), cols, on_16_bytes(out), scaled(held[i], inverse));
 }

@@ -1,15 +1,23 @@
 // vectors: a row of floats by fours, 16 bytes at a time where the row starts on 16 bytes.
+// WHOLE says that all four are there and on 16 bytes.  A look at the row's end, and be it never
+// reached, is a branch between two loads: the second would wait for the first.
 #pragma once
 #include <math_constants.h>
+
+// Trips of a loop from ``first`` to ``last``.  One that counts them is unrolled with no look at its
+// end between two loads.
+__device__ inline int trips(int first, int last, int step) {
+    return max(0, (last - first + step - 1) / step);
+}
 
 __device__ inline bool on_16_bytes(const float *row) {
     return reinterpret_cast<unsigned long long>(row) % 16 == 0;
 }
 
 // Columns j to j + 3, -inf beyond the row.  CACHED reads through the read-only cache.
-template <bool CACHED = false>
+template <bool WHOLE = false, bool CACHED = false>
 __device__ float4 load(const float *row, int j, int cols, bool wide) {
-    if (wide && j + 3 < cols) {
+    if (WHOLE || (wide && j + 3 < cols)) {
         auto four = reinterpret_cast<const float4 *>(row + j);
         return CACHED ? __ldg(four) : *four;
     }
@@ -19,8 +27,9 @@ __device__ float4 load(const float *row, int j, int cols, bool wide) {
     return {v[0], v[1], v[2], v[3]};
 }
 
-__device__ inline void store(float *row, int j, int cols, bool wide, float4 v) {
-    if (wide && j + 3 < cols) {
+template <bool WHOLE = false>
+__device__ void store(float *row, int j, int cols, bool wide, float4 v) {
+    if (WHOLE || (wide && j + 3 < cols)) {
         *reinterpret_cast<float4 *>(row + j) = v;
         return;
     }

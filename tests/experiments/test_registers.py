@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.registers import ARCHES, COLS, beside, markdown, printed, published
+from kernels.cuda_compiler import instances
 from kernels.registry import variant
 from tests.commands import module
 
@@ -16,17 +17,18 @@ def built(**changes: object) -> pd.DataFrame:
     for arch in ARCHES:
         for v in published():
             assert v.launch is not None
-            for tile in v.launch.tiles or (None,):
-                for i, _ in enumerate(v.launch.kernels):
-                    vectors = tile[1] if tile else 0
-                    rows.append(
-                        {
-                            "arch": arch, "variant": v.name, "dtype": "float32", "status": "ok",
-                            "reason": "", "cols_held": v.launch.cols_held(tile),
-                            "registers": min(64, 20 + 4 * vectors) + i, "threads": 1024,
-                            "spill_bytes": 100 * (vectors > 8), "static_shared_bytes": 256,
-                        }
-                    )  # fmt: skip
+            for made in instances(v.launch):
+                vectors = made.tile[1] if made.tile else 0
+                i = v.launch.kernels.index(made.kernel)
+                rows.append(
+                    {
+                        "arch": arch, "variant": v.name, "dtype": "float32", "status": "ok",
+                        "reason": "", "cols_held": v.launch.cols_held(made.tile),
+                        "edges": made.edges, "threads": 1024, "static_shared_bytes": 256,
+                        "registers": min(64, 20 + 4 * vectors) + i + 2 * made.edges,
+                        "spill_bytes": 100 * (vectors > 8),
+                    }
+                )  # fmt: skip
     return pd.DataFrame(rows).assign(**changes)
 
 
@@ -86,6 +88,12 @@ def test_the_instance_is_the_one_that_is_launched(table: pd.DataFrame):
     assert set(rows["threads"]) == {128}
     assert set(rows["registers"]) == {64}
     assert set(rows["occupancy_pct"]) == {50.0}
+
+
+def test_a_row_that_fills_no_tile_has_the_form_that_looks_for_its_end(table: pd.DataFrame):
+    # S5's kernel begins at 4096 columns: ours of 1024 threads takes less with its loads checked.
+    assert set(of(table, "cuda_block_row", 2048)["registers"]) == {26}
+    assert set(of(table, "cuda_block_row", 4096)["registers"]) == {24}
 
 
 def test_threads_of_a_streaming_kernel_follow_its_columns(table: pd.DataFrame):

@@ -183,6 +183,7 @@ BUILT = pd.DataFrame(
     [
         ("triton_row", "sm_80", "float32", 1024, "ok", "", 22, 0),
         ("triton_row", "sm_80", "float32", 65_536, "ok", "", 128, 796),
+        ("triton_row", "sm_80", "float32", 65_536, "ok", "", 200, 1200),  # by edges: not counted
         ("triton_row", "sm_90", "float32", 1024, "ok", "", 99, 99),
         ("triton_row", "sm_80", "float16", 1024, "ok", "", 98, 98),
         ("triton_online", "sm_80", "float32", 0, "failed", "error: no such thing", 0, 0),
@@ -190,7 +191,7 @@ BUILT = pd.DataFrame(
     columns=[
         "variant", "arch", "dtype", "cols_held", "status", "reason", "registers", "spill_bytes",
     ],
-)  # fmt: skip
+).assign(edges=lambda t: t["registers"] == 200)  # fmt: skip
 
 
 def built(keys: dict[str, Any], condition: dict[str, Any]) -> Verdict:

@@ -129,6 +129,8 @@ def resources_of(arch: str) -> pd.DataFrame:
     rows.append(("cuda_float4", "float32", 0, "ok", 30, 0))
     rows.append(("triton_online", "float16", 0, "failed", None, None))
     names = ["variant", "dtype", "cols_held", "status", "registers", "spill_bytes"]
-    table = pd.DataFrame(rows, columns=names).assign(arch=arch, compiler="Triton 3.7.1", reason="")
+    table = pd.DataFrame(rows, columns=names).assign(
+        arch=arch, compiler="Triton 3.7.1", reason="", edges=False
+    )
     table.loc[table["variant"] == "cuda_float4", "compiler"] = "NVRTC 13.0.88"
     return table

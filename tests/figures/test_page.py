@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from experiments.tables import ACCURACY
-from figures import FIGURES, TABLE_FIGURES, page, worklog
+from figures import FIGURES, TABLE_FIGURES, page, resources, worklog
 from tests.figures.conftest import resources_of
 from tests.workflow.recorded import waits
 
@@ -264,6 +264,13 @@ def test_bad_hardware_is_one_sentence(text, tidy, tmp_path: Path):
         facts.write_text(text)
     done = run("vocab_scaling", path, "--hardware", facts, "--stem", tmp_path / "x")
     refused(done, "hardware.json", "experiments.hardware")
+
+
+def test_resources_draws_one_form_of_a_kernel(tmp_path: Path):
+    table = resources_of("sm_90")
+    doubled = pd.concat([table, table.assign(registers=200, edges=True)])
+    doubled.to_csv(path := tmp_path / "sm_90.csv", index=False)
+    assert len(resources.read([path])) == len(table)
 
 
 def test_bad_resources_are_one_sentence(tmp_path: Path):

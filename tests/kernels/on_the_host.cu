@@ -2,7 +2,8 @@
 // The threads of a warp take turns, each from one meeting (a shuffle, a vote) to the next, and the
 // warps of a block, each from one barrier to the next; in every other block the last warp goes
 // first. Every thread that is still there must come to the same meetings. The headers of CUDA are
-// empty here; what a kernel takes from them stands below, float16 by name alone.
+// empty here; what a kernel takes from them stands below, float16 by name alone. KERNEL is its
+// file, CALLS one of functions that launch it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,8 +15,10 @@
 #define __shared__ static
 #define __launch_bounds__(threads)
 #define __expf(v) std::exp(v)
+#define CUDART_INF_F HUGE_VALF
 
 using std::max;
+using std::min;
 
 constexpr int STACK = 1 << 16;
 constexpr int MOST = 1024;
@@ -77,6 +80,7 @@ struct alignas(16) uint4 {
 struct alignas(16) float4 {
     float x, y, z, w;
 };
+static float4 __ldg(const float4 *v) { return *v; }
 
 struct __half {
     unsigned short half;
@@ -167,14 +171,4 @@ template <class Call> void launch(int blocks, int size, const Call &call) {
     }
 }
 
-#define TOPK(NAME, T)                                                                              \
-    extern "C" void NAME(int rows, int size, const T *x, T *values, long long *indices,            \
-                         long long x_stride, long long values_stride, long long indices_stride,    \
-                         int cols) {                                                               \
-        launch(rows, size, [=] {                                                                   \
-            softmax<T>(x, values, indices, x_stride, values_stride, indices_stride, cols);         \
-        });                                                                                        \
-    }
-
-TOPK(float32, float)
-TOPK(bfloat16, __nv_bfloat16)
+#include CALLS

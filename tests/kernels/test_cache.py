@@ -153,10 +153,14 @@ def test_a_report_without_the_kernel_or_its_registers_is_an_error_that_says_so()
 def test_a_file_is_compiled_at_once_for_all_its_tiles():
     made = compile_cuda(variant("cuda_online_row"), replace(JOB, variant="cuda_online_row"))
     rows = [kernel.resources for kernel in made.kernels]
-    assert [row.cols_held for row in rows] == [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]
-    assert [row.threads for row in rows] == [256, 512, *[1024] * 5]
+    for edges in (False, True):
+        of_form = [row for row in rows if row.edges == edges]
+        held = [row.cols_held for row in of_form]
+        assert held == [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]
+        assert [row.threads for row in of_form] == [256, 512, *[1024] * 5]
     assert rows[0].specialisation == "softmax threads=256 vectors=1"
-    assert len({kernel.symbol for kernel in made.kernels}) == 7
+    assert rows[1].specialisation == "softmax threads=256 vectors=1 edges"
+    assert len({kernel.symbol for kernel in made.kernels}) == 14
 
 
 def test_exact_functions_are_another_compilation():

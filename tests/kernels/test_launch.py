@@ -152,7 +152,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, int], list
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
     monkeypatch.setattr(launch, "_check_driver", lambda: None)
     monkeypatch.setattr(launch, "_stream", lambda handle: handle)
-    monkeypatch.setattr(launch._Cuda, "_load", lambda self, x, tile: [self.variant.name])
+    monkeypatch.setattr(launch._Cuda, "_load", lambda self, x, tile, whole: [self.variant.name])
     monkeypatch.setattr(cuda.core, "LaunchConfig", lambda **config: config)
     monkeypatch.setattr(
         cuda.core, "launch",
@@ -175,6 +175,41 @@ def test_a_top_k_gets_both_of_its_outputs(launched):
     pointers = [x.data_ptr(), top.values.data_ptr(), top.indices.data_ptr()]
     config = {"grid": 3, "block": 128, "shmem_size": 0}
     assert launched == [(config, [*pointers, 50, 9, 11, 40])]
+
+
+S5 = ["cuda_warp_row", "cuda_online_reload", "cuda_split_reread", "cuda_split_rescale_exact"]
+
+
+@pytest.mark.parametrize("name", S5)
+@pytest.mark.parametrize(
+    ("start", "cols", "other", "whole"),
+    [
+        (0, 8192, 8192, True),
+        (4, 8192, 8196, True),
+        (0, 8190, 8192, False),  # a vector is short
+        (1, 8192, 8196, False),  # the first row is off 16 bytes
+        (0, 8192, 8193, False),  # the second row is
+    ],
+)
+def test_a_row_of_whole_vectors_on_16_bytes_takes_the_form_that_looks_for_no_end(
+    launched, monkeypatch, name: str, start: int, cols: int, other: int, whole: bool
+):
+    asked = []
+    monkeypatch.setattr(
+        launch._Cuda, "_load", lambda self, x, tile, form: asked.append(form) or [name]
+    )
+    even, odd = torch.zeros(3, 8192 + 8), torch.zeros(3, other + 8)[:, start : start + cols]
+    softmax = launch._Cuda(variant(name))
+    for x, y in ((even[:, :cols], odd), (odd, even[:, :cols])):
+        softmax(x, y)
+    assert asked == [whole, whole]
+
+
+def test_a_row_that_does_not_fill_its_tile_takes_the_form_that_looks_for_its_end(launched):
+    softmax = launch._Cuda(variant("cuda_block_row"))
+    assert softmax.policy.whole
+    assert [softmax.policy.filled(c) for c in (2048, 4096, 6144, 8192)] == [0, 1, 0, 1]
+    assert not launch._Cuda(variant("cuda_float4")).policy.whole
 
 
 @pytest.mark.parametrize("label", WRONG_ARGUMENTS)

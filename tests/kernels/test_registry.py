@@ -97,6 +97,12 @@ def test_blocks_that_share_a_row_hold_whole_vectors_of_it():
     assert launch.kernels == ("partials", "finish")
 
 
+def test_a_row_fills_its_tile_or_the_vectors_of_every_block():
+    assert [TILES.filled(cols) for cols in (64, 128, 256, 512, 513, 4096)] == [0, 1, 0, 1, 0, 1]
+    streamed = Launch(threads=((1, 256),), splits=8)
+    assert [streamed.filled(cols) for cols in (4, 32, 36, 1024)] == [0, 1, 0, 1]
+
+
 def test_the_kernels_split_a_row_as_often_as_the_registry_says():
     (splits,) = re.findall(r"SPLITS = (\d+);", (ROOT / "cuda" / "split.cuh").read_text())
     for v in VARIANTS:

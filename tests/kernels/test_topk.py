@@ -1,15 +1,11 @@
 """The k largest of a softmax: torch's two steps, and the fused kernel's own code without a GPU.
 
-The kernel is compiled by the C++ compiler of this machine, where there is one, and its blocks run
-one thread after the other (tests/kernels/on_the_host.cu).
+The kernel is compiled by the C++ compiler of this machine, where there is one.
 """
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,16 +18,23 @@ from experiments.correctness import cases, examine
 from kernels.launch import bind, check_arguments
 from kernels.outputs import TopK, empty_output, spoilt
 from kernels.registry import DTYPES, TOP, variant
+from tests.kernels.host import library
 from tests.kernels.test_values import VALUES
 from tests.reference import DEVICE, assert_topk
 
-HERE = Path(__file__).parent
 ON_THE_HOST = ("float32", "bfloat16")  # 16 bytes are four of one, eight of the other
-HEADERS = ("cuda_bf16.h", "cuda_fp16.h", "math_constants.h")
-OPTIONS = (
-    *("-std=c++17", "-O1", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-shared", "-fPIC"),
-    "-fno-gnu-unique",  # else all k would share the shared memory of the first
-)
+CALLS = """
+#define TOPK(NAME, T)                                                                            \\
+    extern "C" void NAME(int rows, int size, const T *x, T *values, long long *indices,          \\
+                         long long x_stride, long long values_stride, long long indices_stride,  \\
+                         int cols) {                                                             \\
+        launch(rows, size, [=] {                                                                 \\
+            softmax<T>(x, values, indices, x_stride, values_stride, indices_stride, cols);       \\
+        });                                                                                      \\
+    }
+TOPK(float32, float)
+TOPK(bfloat16, __nv_bfloat16)
+"""
 Top = Callable[[torch.Tensor, TopK], TopK]
 
 
@@ -71,21 +74,13 @@ def test_torchs_two_steps_write_nothing_beside_the_output():
 @pytest.fixture(scope="module")
 def on_the_host(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Top]:
     """The kernel of cuda_topk_<k>, compiled for this machine's processor."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++")
     folder = tmp_path_factory.mktemp("host")
-    for header in HEADERS:
-        (folder / header).touch()
 
     @cache
     def compiled(k: int) -> Top:
-        v, library = variant(f"cuda_topk_{k}"), folder / f"{k}.so"
+        v = variant(f"cuda_topk_{k}")
         assert v.launch is not None
-        macros = [f"-D{macro}" for macro in (*v.launch.defines, f'KERNEL="{v.path.name}"')]
-        command = [compiler, *OPTIONS, *macros, f"-I{folder}", f"-I{v.path.parent}", "-x", "c++"]
-        subprocess.run([*command, HERE / "on_the_host.cu", "-o", library], check=True)
-        code, (threads, _) = ctypes.CDLL(str(library)), v.launch.block(1)
+        code, (threads, _) = library(v, CALLS, folder), v.launch.block(1)
 
         def call(x: torch.Tensor, out: TopK) -> TopK:
             check_arguments(x, out, k)
