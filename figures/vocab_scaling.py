@@ -17,7 +17,7 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
-    """One panel a dtype; of Triton's variants the three that the publications end with."""
+    """One panel a dtype; of Triton's variants those that the publications plot or end with."""
     return by_dtype(headline(tidy))
 
 

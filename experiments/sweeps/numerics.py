@@ -2,6 +2,8 @@
 
 Predicts: nothing where memory is the limit, one exponential an element; something in the online
 forms, which take three.  exp2f has no variant: it is __expf's machine code.
+What float64 costs is between triton_row and triton_row_f64; the tiled pair differs in more than
+that, for S1 sums float64 lane by lane and float32 tile by tile.
 Drawn by figures/numerics.py.  Source: S5's note on intrinsics, S1's numeric strategies.
 """
 

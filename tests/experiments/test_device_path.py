@@ -126,6 +126,15 @@ def test_slow_variants_get_fewer_samples():
     assert counts["call", "torch_naive"] == block.SLOW_SAMPLES
 
 
+def test_calls_are_timed_warm_by_rounds_that_are_not(monkeypatch: pytest.MonkeyPatch):
+    waits = iter(range(1, 10_000))
+    monkeypatch.setattr(timer, "call_ns", lambda fn, pair, flush: float(next(waits)))
+    calls = run().query("timer == 'call'")
+    fast = len(ESTIMATE_NS)  # the slow one is left out, the repetition comes on top
+    assert calls["time_ns"].min() == block.WARM_CALLS * fast + 1
+    assert calls["sample"].min() == 0
+
+
 def test_a_call_beyond_the_limit_is_skipped_as_too_slow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(ESTIMATE_NS, "torch_naive", 1.01e8)
     monkeypatch.setitem(ESTIMATE_NS, "copy_torch", 1e8)
