@@ -1,7 +1,8 @@
 # `make` sets up .venv and makes every figure from measurements; `make help` names the rest.
 
 PYTHON ?= python3
-CORES ?= 1
+# Two: figures are drawn side by side; what measures takes all of them, and has no neighbour.
+CORES ?= 2
 ARGS ?=
 # Two: a test worker holds torch and a compiler, over a gigabyte.
 WORKERS ?= 2
