@@ -13,7 +13,7 @@ import typer
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
-from experiments.tables import ACCURACY, BadTable, validated
+from experiments.tables import ACCURACY
 from figures import page
 from figures.look import in_order, look
 from kernels.registry import DTYPES
@@ -70,12 +70,10 @@ def main(
 ) -> None:
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
-        try:
-            data = validated(ACCURACY, page.read_table(table, ADVICE))
-        except BadTable as error:
-            raise page.BadInput(f"{table} is not an accuracy table: {error}; {ADVICE}") from error
+        data = page.read_valid(table, ACCURACY, "an accuracy table", ADVICE)
         words = "largest error in units of the last place; empty: skipped, or not finite"
         note = [words, *page.origin(page.read_hardware(hardware)), *page.idle(data)]
+        note += page.outdated(data)
         done = data[~data["variant"].isin(page.skipped_throughout(data))]
         page.save(panels(done), " · ".join(note), stem, tall=3.0)
 

@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 from matplotlib.axes import Axes
 
-from experiments.tables import FIRST_CALLS, BadTable, validated
+from experiments.tables import FIRST_CALLS
 from figures import page
 from figures.curves import y_axis
 from figures.look import in_order, look
@@ -47,11 +47,8 @@ def main(
 ) -> None:
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
-        try:
-            data = validated(FIRST_CALLS, page.read_table(table, ADVICE))
-        except BadTable as error:
-            raise page.BadInput(f"{table} is no table of first calls: {error}; {ADVICE}") from error
-        note = [*page.origin(page.read_hardware(hardware)), *page.idle(data)]
+        data = page.read_valid(table, FIRST_CALLS, "a table of first calls", ADVICE)
+        note = [*page.origin(page.read_hardware(hardware)), *page.idle(data), *page.outdated(data)]
         page.save(panels(data[data["status"] == "ok"]), " · ".join(note), stem)
 
 

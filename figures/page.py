@@ -18,6 +18,7 @@ import matplotlib
 import matplotlib.style
 import numpy as np
 import pandas as pd
+import pandera.pandas as pa
 import typer
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -29,6 +30,8 @@ from matplotlib.lines import Line2D
 from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
+from kernels.fingerprint import variant_sha256
+from kernels.registry import BY_NAME
 
 HERE = Path(__file__).parent
 LEAST_BLOCKS = 5  # whose range covers their median in 94 of 100 cases
@@ -99,6 +102,14 @@ def read_table(path: Path, advice: str) -> pd.DataFrame:
         raise BadInput(f"{path} is not a table: {_first_line(error)}; {advice}") from error
 
 
+def read_valid(path: Path, schema: pa.DataFrameSchema, name: str, advice: str) -> pd.DataFrame:
+    """The table in ``path``, which ``schema`` and ``name`` describe.  Raises BadInput."""
+    try:
+        return validated(schema, read_table(path, advice))
+    except BadTable as error:
+        raise BadInput(f"{path} is not {name}: {error}; {advice}") from error
+
+
 def read_hardware(path: Path) -> dict[str, Any]:
     """hardware.json of a source.  Raises BadInput."""
     advice = "take the hardware.json beside the tidy folder, or write one: experiments.hardware"
@@ -141,6 +152,14 @@ def idle(table: pd.DataFrame) -> list[str]:
     """A part of a stamp that names them, if there are any."""
     labels = [look(name).label for name in skipped_throughout(table)]
     return [f"skipped throughout: {', '.join(labels)}"] if labels else []
+
+
+def outdated(table: pd.DataFrame) -> list[str]:
+    """A part of a stamp that names the variants whose code has changed since, if there are any."""
+    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
+    changed = table.loc[table["variant"].map(now) != table["kernel_sha256"], "variant"]
+    labels = [look(name).label for name in in_order(changed)]
+    return [f"stale, measured with earlier code: {', '.join(labels)}"] if labels else []
 
 
 def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:

@@ -16,6 +16,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from experiments.tables import ACCURACY
 from figures import FIGURES, TABLE_FIGURES, page, resources, worklog
+from kernels.fingerprint import variant_sha256
+from kernels.registry import variant
 from tests.figures.conftest import resources_of
 from tests.workflow.recorded import waits
 
@@ -85,6 +87,21 @@ def test_a_table_gives_the_same_bytes(name: str, made, hardware: Path, tmp_path:
     for suffix in SUFFIXES:
         first, second = (stem.with_name(f"{name}.{suffix}").read_bytes() for stem in stems)
         assert first == second, suffix
+
+
+@pytest.mark.parametrize(("name", "made"), [("accuracy", errors), ("first_call", waits)])
+def test_a_table_of_earlier_code_says_whose(name: str, made, hardware: Path, tmp_path: Path):
+    table, said = made(), {}
+    now = table.assign(kernel_sha256=[variant_sha256(variant(v)) for v in table["variant"]])
+    one = now.mask(now["variant"] == "triton_row", table)
+    for label, rows in (("now", now), ("one", one)):
+        rows.to_csv(tmp_path / "table.csv", index=False)
+        stem = tmp_path / label
+        done = run(name, tmp_path / "table.csv", "--hardware", hardware, "--stem", stem)
+        assert done.returncode == 0, done.stderr
+        texts = re.findall("<!-- (.*?) -->", stem.with_suffix(".svg").read_text())
+        said[label] = "stale, measured with earlier code: Triton row" in " ".join(texts)
+    assert said == {"now": False, "one": True}
 
 
 @pytest.mark.parametrize("name", TABLE_FIGURES)
