@@ -48,7 +48,8 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
         data = page.read_valid(table, FIRST_CALLS, "a table of first calls", ADVICE)
-        note = [*page.origin(page.read_hardware(hardware)), *page.idle(data), *page.outdated(data)]
+        skipped = page.idle(page.skipped_dtypes(data), data["dtype"].nunique())
+        note = [*page.origin(page.read_hardware(hardware)), *skipped, *page.outdated(data)]
         page.save(panels(data[data["status"] == "ok"]), " · ".join(note), stem)
 
 

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
 from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME
+from kernels.registry import BY_NAME, DTYPES
 
 HERE = Path(__file__).parent
 LEAST_BLOCKS = 5  # whose range covers their median in 94 of 100 cases
@@ -142,16 +142,32 @@ def origin(hardware: dict[str, Any]) -> list[str]:
     return [str(part) for part in parts]
 
 
-def skipped_throughout(table: pd.DataFrame) -> list[str]:
-    """The variants that did no point, where others did: missing here, or not made for it."""
-    did = set(table.loc[table["status"] != "skipped", "variant"])
-    return [name for name in in_order(table["variant"]) if did and name not in did]
+def skipped_dtypes(table: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """By variant, the dtypes in which it did no point and others did: missing, or not made for."""
+    done = table[table["status"] != "skipped"]
+    did = set(zip(done["variant"], done["dtype"], strict=True))
+    dtypes = [dtype for dtype in DTYPES if dtype in set(done["dtype"])]
+    asked = table.groupby("variant")["dtype"].agg(set)
+    found = {
+        name: tuple(d for d in dtypes if d in asked[name] and (name, d) not in did)
+        for name in in_order(table["variant"])
+    }
+    return {name: skipped for name, skipped in found.items() if skipped}
 
 
-def idle(table: pd.DataFrame) -> list[str]:
-    """A part of a stamp that names them, if there are any."""
-    labels = [look(name).label for name in skipped_throughout(table)]
-    return [f"skipped throughout: {', '.join(labels)}"] if labels else []
+def without_skipped_dtypes(table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` without them: lanes of their marks would be most of a panel; the stamp has them."""
+    skipped = skipped_dtypes(table)
+    return table[[row.dtype not in skipped.get(row.variant, ()) for row in table.itertuples()]]
+
+
+def idle(skipped: Mapping[str, tuple[str, ...]], every: int) -> list[str]:
+    """Parts of a stamp that name the variants ``skipped`` in some of, or in ``every`` dtype."""
+    labels: dict[tuple[str, ...], list[str]] = {}
+    for name, dtypes in skipped.items():
+        labels.setdefault(dtypes, []).append(look(name).label)
+    places = {d: "throughout" if len(d) == every else f"in {' and '.join(d)}" for d in labels}
+    return [f"skipped {places[d]}: {', '.join(names)}" for d, names in labels.items()]
 
 
 def outdated(table: pd.DataFrame) -> list[str]:
@@ -177,7 +193,7 @@ def stamp(hardware: dict[str, Any], table: pd.DataFrame) -> str:
             parts.append(f"{slowed} of {len(measured)} points have {word} samples")
     if table["stale"].any():
         parts.append(STALE)
-    return " · ".join([*parts, *idle(table)])
+    return " · ".join([*parts, *idle(skipped_dtypes(table), table["dtype"].nunique())])
 
 
 # --- Output -----------------------------------------------------------------------------------
@@ -316,9 +332,7 @@ def main(
             table = read_tidy(tidy, sweep)
             asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
             note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
-            # A lane of marks for each of them would be most of the figure: the stamp names them.
-            did = ~table["variant"].isin(skipped_throughout(table))
             note = f"{first} · {note}" if first else note
-            save(panels(table[did]), note, stem, share_y, tall)
+            save(panels(without_skipped_dtypes(table)), note, stem, share_y, tall)
 
     typer.run(command)

@@ -208,6 +208,18 @@ def test_stamp_names_what_did_no_point_and_no_legend_does(tidy, hardware: Path, 
     assert "<!-- Liger -->" not in drawn
 
 
+def test_stamp_names_what_one_dtype_lacks_and_its_panels_have_no_lane(tidy, hardware: Path):
+    table = tidy("vocab_scaling")
+    lacks = (table["variant"] == "triton_row") & (table["dtype"] != "float32")
+    table.loc[lacks, ["status", "reason"]] = ["skipped", "takes float32 only"]
+    table = table[table["variant"].isin(["torch_eager", "triton_row"])]
+    stamp = page.stamp(page.read_hardware(hardware), table)
+    assert stamp.endswith(" · skipped in float16 and bfloat16: Triton row")
+    drawn = page.without_skipped_dtypes(table)
+    assert len(drawn) == len(table) - lacks.sum()
+    assert set(drawn.loc[drawn["variant"] == "triton_row", "dtype"]) == {"float32"}
+
+
 def test_stamp_speaks_of_what_the_figure_shows(tidy, hardware: Path, tmp_path: Path):
     table = tidy("vocab_scaling").assign(stale=lambda t: t["variant"] == "triton_tiled_1024")
     table.to_csv(tmp_path / "tidy.csv", index=False)
@@ -222,7 +234,7 @@ def test_stamp_speaks_of_what_the_figure_shows(tidy, hardware: Path, tmp_path: P
 
 def test_where_nothing_did_a_point_all_is_shown(tidy):
     table = tidy("vocab_scaling").assign(status="skipped")
-    assert page.skipped_throughout(table) == []
+    assert page.skipped_dtypes(table) == {}
 
 
 def refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
