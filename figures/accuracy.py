@@ -66,8 +66,8 @@ def _of(table: pd.DataFrame, dtype: str) -> pd.DataFrame:
 def fewer(table: pd.DataFrame) -> list[str]:
     """A part of a stamp that names the variants whose worst is one of fewer shapes than others'."""
     done = table[table["status"] != "skipped"]
-    shapes = done.drop_duplicates(["variant", "dtype", "rows", "cols"]).groupby(["variant", "dtype"])
-    counts = shapes.size().groupby("variant").min()
+    shapes = done.drop_duplicates(["variant", "dtype", "rows", "cols"])
+    counts = shapes.groupby(["variant", "dtype"]).size().groupby("variant").min()
     labels = [look(name).label for name in in_order(counts[counts < counts.max()].index)]
     return [f"in some of the shapes alone: {', '.join(labels)}"] if labels else []
 
