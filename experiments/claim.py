@@ -11,6 +11,7 @@ claims.yaml holds the claims; workflow/schemas/claims.schema.yaml says which key
     status     whether a variant is ok, wrong or skipped throughout a region
     error      largest relative error of a variant in a region, or that over another's
     resource   registers or spilled bytes a thread, from the build: needs no GPU
+    traffic    bytes that ncu counted to and from DRAM over 2MN, or over another variant's
 
 A region is summarised by its least (min), its most (max) or its geometric mean (mean): a mean of
 ratios that names the same winner whichever variant is the denominator.
@@ -129,6 +130,8 @@ class Measure:
             "error": f"largest relative error of {self.variant}"
             + (f" over that of {self.against}" if self.against else ""),
             "resource": f"{self.variant}, {self.quantity.replace('_', ' ')}",
+            "traffic": f"DRAM bytes of {self.variant} over "
+            + (f"those of {self.against}" if self.against else "2MN"),
         }
         region = [
             f"{low:,}" + ("" if low == high else f" to {high:,}") + f" {axes[axis]}"
@@ -137,7 +140,8 @@ class Measure:
         ]
         timer = f"{self.timer} time" if self.timer != "device" else ""
         over = OVER.get(self.over, "")
-        parts = (what[self.kind], over, *region, self.dtype, timer, self.sweep or self.arch)
+        place = "ncu" if self.kind == "traffic" else self.sweep or self.arch
+        parts = (what[self.kind], over, *region, self.dtype, timer, place)
         return ", ".join(filter(None, parts))
 
 
@@ -213,7 +217,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         _known("variant", measure.against, BY_NAME)
     if measure.kind == "resource":
         _known("arch", measure.arch, ARCHITECTURES)
-    else:
+    elif measure.kind != "traffic":
         _check_sweep(measure)
     return Claim(**{**entry, "measure": measure, "condition": condition})
 

@@ -18,7 +18,8 @@ import pandera.pandas as pa
 import typer
 
 from experiments.claim import CLAIMS_FILE, BadClaims, Claim, read_claims
-from experiments.estimate import Estimate, Recorded
+from experiments.counts import read_counts
+from experiments.estimate import Beside, Estimate, Recorded
 from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import TIDY, BadTable, read_csv, read_raw, validated
 from experiments.tidy import tidy
@@ -75,18 +76,21 @@ def evaluate(
     source: str,
     build_dir: Path = BUILD,
     tidy_dir: Path | None = None,
+    profile: Path | None = None,
 ) -> pd.DataFrame:
     """The CLAIMS table of ``source``; ``tidy_dir`` spares tidying the raw files again.
+
+    ``profile`` is what ncu counted, if it did.
 
     Raises BadTable naming the file that is not a table of this project.
     """
     claims = tuple(claims)
     sweeps = sorted({c.measure.sweep for c in claims if c.measure.sweep})
     recorded = {sweep: _recorded(sweep, raw_dir, tidy_dir) for sweep in sweeps}
-    resources = _resources(build_dir)
+    beside = Beside(_resources(build_dir), _counts(profile) if profile else None)
     rows = []
     for claim in claims:
-        verdict = assess(claim, recorded.get(claim.measure.sweep), resources, gpu_of(source))
+        verdict = assess(claim, recorded.get(claim.measure.sweep), beside, gpu_of(source))
         found = verdict.estimate or NOTHING
         rows.append(
             {
@@ -124,6 +128,13 @@ def _resources(build_dir: Path) -> pd.DataFrame | None:
     paths = [build_dir / arch / "resources.csv" for arch in ARCHITECTURES]
     tables = [pd.read_csv(path) for path in paths if path.exists()]
     return pd.concat(tables, ignore_index=True) if tables else None
+
+
+def _counts(path: Path) -> pd.DataFrame:
+    try:
+        return read_counts(path)
+    except (BadTable, OSError, ValueError) as error:
+        raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
 def read_verdicts(path: Path) -> pd.DataFrame:
@@ -211,12 +222,13 @@ def main(
     table: Annotated[Path, typer.Option(help="the verdicts as Markdown")],
     build_dir: Annotated[Path, typer.Option(help="folder of <arch>/resources.csv")] = BUILD,
     tidy_dir: Annotated[Path | None, typer.Option(help="folder of <sweep>.csv, if made")] = None,
+    profile: Annotated[Path | None, typer.Option(help="profile.csv, if counted")] = None,
     against: Annotated[Path | None, typer.Option(help="claims.csv of an archive")] = None,
     claims: Annotated[Path, typer.Option(help="what is claimed")] = CLAIMS_FILE,
 ) -> None:
     """Judge every claim on one source."""
     try:
-        verdicts = evaluate(read_claims(claims), raw_dir, source, build_dir, tidy_dir)
+        verdicts = evaluate(read_claims(claims), raw_dir, source, build_dir, tidy_dir, profile)
         archive = read_verdicts(against) if against else None
     except (BadClaims, BadTable) as error:
         print(error)

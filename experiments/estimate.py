@@ -135,15 +135,23 @@ class Recorded:
         return f"no {measure.timer} time"
 
 
-def estimate(
-    measure: Measure, word: str, recorded: Recorded | None, resources: pd.DataFrame | None
-) -> Estimate:
+@dataclass(frozen=True)
+class Beside:
+    """What a source has beside its sweeps: the build's resources, and the counts of ncu."""
+
+    resources: pd.DataFrame | None = None
+    counts: pd.DataFrame | None = None
+
+
+def estimate(measure: Measure, word: str, recorded: Recorded | None, beside: Beside) -> Estimate:
     """The number that ``measure`` asks for; ``word`` is the status in question, if one is.
 
-    Raises NotApplicable where neither the sweep nor the build (None where missing) has it.
+    Raises NotApplicable where the source, in which each part may be missing, does not have it.
     """
     if measure.kind == "resource":
-        return _resource(measure, resources)
+        return _resource(measure, beside.resources)
+    if measure.kind == "traffic":
+        return _traffic(measure, beside.counts)
     if recorded is None:
         raise NotApplicable(f"{measure.sweep} was not measured")
     if measure.kind == "status":
@@ -281,6 +289,35 @@ def _resource(measure: Measure, resources: pd.DataFrame | None) -> Estimate:
     return Estimate(
         value=value, low=value, high=value, near=(value, value),
         n_points=len(mine), n_asked=len(mine), note=note,
+    )  # fmt: skip
+
+
+def _traffic(measure: Measure, counts: pd.DataFrame | None) -> Estimate:
+    """DRAM bytes of a variant's call over those that a softmax must move, or over another's."""
+    if counts is None:
+        raise NotApplicable("nothing was counted here: snakemake --cores 1 profile")
+    region = counts[
+        (counts["dtype"] == measure.dtype)
+        & counts["rows"].between(*measure.rows)
+        & counts["cols"].between(*measure.cols)
+    ]
+    bytes_of = (region["dram_read_bytes"] + region["dram_write_bytes"]) / region["ideal_bytes"]
+    by_name = bytes_of.groupby([region["variant"], region["cols"], region["rows"]]).first()
+    for name in measure.names(()):
+        mine = region[region["variant"] == name]
+        if mine.empty:
+            raise NotApplicable(f"{name} was not counted in this region")
+        if len(stopped := mine[mine["status"] != "ok"]):
+            raise NotApplicable(
+                f"{name} is {stopped['status'].iloc[0]}: {stopped['reason'].iloc[0]}"
+            )
+    table = by_name[measure.variant]
+    if measure.against:
+        table = table / by_name[measure.against]
+    value = float(STATISTICS[measure.over](table.to_frame().T).iloc[0])
+    return Estimate(
+        value=value, low=value, high=value, near=(value, value),
+        n_points=len(table), n_asked=len(table), note=_counted(len(table), "point"),
     )  # fmt: skip
 
 

@@ -11,13 +11,11 @@ not applicable   not measured here, or a statement about another GPU
 import math
 from dataclasses import dataclass
 
-import pandas as pd
-
 from experiments.claim import Claim, Condition
-from experiments.estimate import Estimate, NotApplicable, Recorded, estimate
+from experiments.estimate import Beside, Estimate, NotApplicable, Recorded, estimate
 
 VERDICTS = ("supported", "refuted", "inconclusive", "not applicable", "stale")
-TIMELESS = ("status", "error", "resource")
+TIMELESS = ("status", "error", "resource", "traffic")
 LEAST_BLOCKS = 2
 
 
@@ -30,20 +28,19 @@ class Verdict:
     estimate: Estimate | None = None
 
 
-def assess(
-    claim: Claim, recorded: Recorded | None, resources: pd.DataFrame | None, gpu: str
-) -> Verdict:
+def assess(claim: Claim, recorded: Recorded | None, beside: Beside, gpu: str) -> Verdict:
     """The verdict on ``claim`` of a source measured on ``gpu`` (a slug).
 
-    ``recorded`` is the claim's sweep and ``resources`` the build's table; None where missing.
+    ``recorded`` is the claim's sweep, None where missing; ``beside`` is what is no sweep.
     """
     measure = claim.measure
     try:
-        found = estimate(measure, claim.condition.word, recorded, resources)
+        found = estimate(measure, claim.condition.word, recorded, beside)
     except NotApplicable as error:
         return Verdict("not applicable", str(error))
-    if recorded is not None:
-        stale = recorded.table.groupby("variant")["stale"].any()
+    table = beside.counts if measure.kind == "traffic" else recorded and recorded.table
+    if table is not None:
+        stale = table.groupby("variant")["stale"].any()
         if names := [name for name in measure.names(("copy",)) if stale.get(name, False)]:
             return Verdict("stale", f"measured with earlier code: {', '.join(names)}", found)
     if not claim.carries_over and not (claim.gpu and claim.gpu in gpu):

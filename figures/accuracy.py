@@ -20,14 +20,18 @@ from kernels.registry import DTYPES
 
 ADVICE = "make it with: python -m experiments.accuracy --out accuracy.csv"
 COLOURS = LogNorm(0.25, 1e4)
+SUMS = "row sums"
+# Binary digits of a number: just below 1, where sums are, a unit in the last place is 2^-digits.
+DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """The largest error in ulps over all shapes, a cell a variant and kind of input."""
+    """The largest error over all shapes, a cell a variant and kind of input, then that of sums."""
     worst = table.pivot_table(
         index="variant", columns="input", values="max_ulps", aggfunc="max", dropna=False
     )
     worst = worst.reindex(index=in_order(table["variant"]), columns=table["input"].unique())
+    worst[SUMS] = table.groupby("variant")["sum_ulps"].max()
     texts = worst.map(short)
     sns.heatmap(
         worst.clip(COLOURS.vmin, COLOURS.vmax), ax=ax, norm=COLOURS, cmap="cividis", cbar=False,
@@ -60,7 +64,11 @@ def panels(table: pd.DataFrame) -> page.Grid:
 def _of(table: pd.DataFrame, dtype: str) -> pd.DataFrame:
     """The rows of ``dtype``, without an error where the variant gave no finite result."""
     mine = table[table["dtype"] == dtype]
-    return mine.assign(max_ulps=mine["max_ulps"].where(mine["status"] == "ok"))
+    ok = mine["status"] == "ok"
+    return mine.assign(
+        max_ulps=mine["max_ulps"].where(ok),
+        sum_ulps=mine["row_sum_err"].where(ok) * 2.0 ** DIGITS[dtype],
+    )
 
 
 def fewer(table: pd.DataFrame) -> list[str]:
@@ -80,7 +88,10 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
         data = page.read_valid(table, ACCURACY, "an accuracy table", ADVICE)
-        words = "largest error in units of the last place; empty: skipped, or not finite"
+        words = (
+            "largest error of an output and of a row's sum in units of their last place; "
+            "empty: skipped, or not finite"
+        )
         every = data["dtype"].nunique()
         # What is skipped in one dtype is an empty cell; in all of them it would be an empty line.
         missing = {n: d for n, d in page.skipped_dtypes(data).items() if len(d) == every}

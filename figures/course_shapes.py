@@ -23,7 +23,7 @@ def draw(ax: Axes, tidy: pd.DataFrame, label: str) -> None:
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """The device on the left, the caller on the right."""
-    return [[page.Panel("", tidy, partial(draw, label=label)) for label in TIMERS]]
+    return [[page.Panel("float32", tidy, partial(draw, label=label)) for label in TIMERS]]
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def main(
     with page.plainly():
         data = page.read_valid(table, FIRST_CALLS, "a table of first calls", ADVICE)
         skipped = page.idle(page.skipped_dtypes(data), data["dtype"].nunique())
-        note = [*page.origin(page.read_hardware(hardware)), *skipped, *page.outdated(data)]
+        words = "each variant's first call of all starts its compiler too"
+        note = [words, *page.origin(page.read_hardware(hardware)), *skipped, *page.outdated(data)]
         page.save(panels(data[data["status"] == "ok"]), " · ".join(note), stem)
 
 

@@ -3,8 +3,6 @@
 python -m figures.numerics TIDY.csv --hardware hardware.json --stem OUTDIR/numerics
 """
 
-import textwrap
-
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -41,19 +39,21 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     ax.set(xlabel="fraction of copy", ylabel="largest relative error")
 
 
-def title(table: pd.DataFrame) -> str:
-    """The columns, and which variants have no place in the panel."""
-    timed_there = set(table.loc[table["fraction_of_copy"].notna(), "variant"])
-    missing = in_order(set(table["variant"]) - timed_there - {"copy"})
-    words = "not timed: " + "; ".join(look(name).label for name in missing) if missing else ""
-    lines = [f"{table['cols'].iloc[0]:,} columns, float32", *textwrap.wrap(words, 36)]
-    return "\n".join(lines)
+def not_timed(tidy: pd.DataFrame) -> str:
+    """The variants that have no place in a panel, by its columns."""
+    parts = []
+    for cols, table in tidy.groupby("cols"):
+        there = set(table.loc[table["fraction_of_copy"].notna(), "variant"]) | {"copy"}
+        if missing := [look(name).label for name in in_order(set(table["variant"]) - there)]:
+            parts.append(f"not timed at {cols:,} columns: {', '.join(missing)}")
+    return " · ".join(parts)
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """One panel a number of columns."""
-    return [[page.Panel(title(table), table, draw) for _, table in tidy.groupby("cols")]]
+    groups = tidy.groupby("cols")
+    return [[page.Panel(f"{cols:,} columns, float32", table, draw) for cols, table in groups]]
 
 
 if __name__ == "__main__":
-    page.main(panels, FIGURES["numerics"])
+    page.main(panels, FIGURES["numerics"], first=not_timed)

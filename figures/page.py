@@ -316,11 +316,14 @@ def plainly() -> Iterator[None]:
 def main(
     panels: Callable[[pd.DataFrame], Grid],
     sweep: str,
-    first: str = "",
+    first: str | Callable[[pd.DataFrame], str] = "",
     share_y: Literal["all", "row"] = "all",
     tall: float = 1.0,
 ) -> None:
-    """The command line of a figure of ``sweep``; ``first`` opens its stamp, the rest as in save."""
+    """The command line of a figure of ``sweep``; the rest as in save.
+
+    ``first``, or what it says of the table, opens the stamp.
+    """
 
     def command(
         tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
@@ -332,7 +335,8 @@ def main(
             table = read_tidy(tidy, sweep)
             asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
             note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
-            note = f"{first} · {note}" if first else note
+            words = first if isinstance(first, str) else first(table)
+            note = f"{words} · {note}" if words else note
             save(panels(without_skipped_dtypes(table)), note, stem, share_y, tall)
 
     typer.run(command)

@@ -10,13 +10,12 @@ import pandas as pd
 import typer
 from matplotlib.axes import Axes
 
-from experiments.tables import POINT, PROFILE, BadTable, validated
+from experiments.counts import read_counts
+from experiments.tables import POINT, BadTable
 from experiments.tidy import CEILINGS
 from figures import page
 from figures.curves import STOPS
 from figures.look import in_order, look
-from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME
 
 ADVICE = "make it with: python -m experiments.profiler --out profile.csv"
 FRAMEWORKS = ("torch", "triton", "cuda", "peers")
@@ -72,11 +71,11 @@ def panels(table: pd.DataFrame, draw: Draw) -> page.Grid:
 def read(path: Path) -> pd.DataFrame:
     """The PROFILE table in ``path``, with a column ``stale``.  Raises page.BadInput."""
     try:
-        table = validated(PROFILE, page.read_table(path, ADVICE))
-    except BadTable as error:
+        return read_counts(path)
+    except FileNotFoundError as error:
+        raise page.BadInput(f"{path} does not exist; expected a table there; {ADVICE}") from error
+    except (BadTable, OSError, ValueError) as error:
         raise page.BadInput(f"{path} is not a profile: {error}; {ADVICE}") from error
-    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
-    return table.assign(stale=table["variant"].map(now) != table["kernel_sha256"])
 
 
 def chosen(path: Path, hardware: Path, archive: Path | None) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Which tables a source has, as paths of the workflow."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from experiments import ncu
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
@@ -33,6 +34,15 @@ def archived_verdicts(source: str, run: Source) -> list[str]:
     known = [gpu for gpu in (run.gpu, DEFAULT_ARCHIVE) if gpu in archives()]
     local = not source.startswith(PREFIX)
     return [f"results/{PREFIX}{gpu}/claims.csv" for gpu in known[:1] if local]
+
+
+def counted(source: str) -> list[str]:
+    """The counts of ``source``: of an archive that holds them, of a local run that made them."""
+    path = f"results/{source}/{PROFILE}"
+    if source.startswith(PREFIX):
+        gpu = source.removeprefix(PREFIX)
+        return [path] * Source(source, gpu, local=False).holds(PROFILE)
+    return [path] * Path(path).exists()
 
 
 def profiled(run: Source) -> str:

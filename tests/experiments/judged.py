@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from experiments.claim import Claim, Condition, Measure
-from experiments.estimate import Recorded
+from experiments.estimate import Beside, Recorded
 from experiments.sweeps import Point
 from experiments.tables import POINT
 from experiments.tidy import tidy
@@ -58,7 +58,7 @@ def verdict(
     table = raw(*rows)
     measured = {Point(*shape) for shape in table[POINT].itertuples(index=False)}
     recorded = Recorded.of(table, tidy(table), "torch_eager", (*measured, *unmeasured))
-    return assess(stated, recorded, None, "test-gpu")
+    return assess(stated, recorded, Beside(), "test-gpu")
 
 
 def told(found: Verdict) -> tuple[Any, ...]:

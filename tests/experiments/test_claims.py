@@ -46,6 +46,7 @@ CROSSOVER = {
 STATUS = {
     "kind": "status", "sweep": "vocab_scaling", "dtype": "float32", "variant": "triton_row",
 }  # fmt: skip
+TRAFFIC = {"kind": "traffic", "dtype": "float32", "variant": "triton_row", "over": "max"}
 SPILLS = {
     "kind": "resource", "arch": "sm_80", "dtype": "float32", "variant": "triton_row",
     "quantity": "spill_bytes", "over": "max",
@@ -124,6 +125,8 @@ def test_a_claim_is_read(tmp_path: Path):
         ({**FASTER, "measure": CROSSOVER, "condition": {"is": "ok"}}, "is: always', 'is: never'"),
         ({**FASTER, "measure": STATUS}, "'above: 1' says nothing of a status; known: 'is: ok'"),
         ({**FASTER, "measure": {**SPILLS, "arch": "sm_1"}}, "unknown arch 'sm_1'; known: sm_80"),
+        ({**FASTER, "measure": {**TRAFFIC, "sweep": "topk"}}, ", C01: unknown key 'sweep'; known: "),
+        ({**FASTER, "measure": {**TRAFFIC, "against": "cuda"}}, ", C01: unknown variant 'cuda'; "),
         ("C01", ", entry 1: it is 'C01'; expected "),
     ],
 )  # fmt: skip
@@ -146,13 +149,15 @@ def test_what_is_no_list_of_claims_is_named(text: str, tmp_path: Path):
 
 def test_every_shipped_claim_has_a_verdict_on_the_archive():
     claims = read_claims()
-    table = evaluate(claims, ARCHIVE / "raw", "archive-nvidia-h200", ROOT / "results" / "build")
+    build, profile = ROOT / "results" / "build", ARCHIVE / "profile.csv"
+    table = evaluate(claims, ARCHIVE / "raw", "archive-nvidia-h200", build, profile=profile)
     assert table["id"].tolist() == [claim.id for claim in claims]
     assert set(table["publication"]) == {"S1", "S2", "S3", "S4", "S5", "arXiv:1805.02867"}
     judged = table["verdict"].isin(["supported", "refuted", "inconclusive", "stale"])
     assert table.loc[judged, ["value", "low", "high"]].notna().all(axis=None)
     assert (table.loc[judged, "low"] <= table.loc[judged, "high"]).all()
     assert (table["reason"] != "").all()
+    assert judged[table["kind"] == "traffic"].all()
     assert markdown(table).count("\n") == len(claims) + 4
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.claim import Claim, Condition, Measure
+from experiments.estimate import Beside
 from experiments.sweeps import Point
 from experiments.verdict import Verdict, assess
 from tests.experiments.judged import COLS, FASTER, RATIO, even, measure, told, twice, verdict
@@ -71,7 +72,7 @@ def test_a_sweep_that_was_not_measured_is_not_applicable():
     claim = Claim(
         "C01", "S1", "here", "It is so.", measure(**RATIO), Condition.read(FASTER, "ratio"), True
     )
-    found = assess(claim, None, None, "test-gpu")
+    found = assess(claim, None, Beside(), "test-gpu")
     assert (found.verdict, found.reason) == ("not applicable", "vocab_scaling was not measured")
 
 
@@ -202,7 +203,9 @@ def built(keys: dict[str, Any], condition: dict[str, Any]) -> Verdict:
         }
     )  # fmt: skip
     condition_ = Condition.read(condition, "resource")
-    return assess(Claim("C01", "S5", "here", "So.", asked, condition_, True), None, BUILT, "gpu")
+    return assess(
+        Claim("C01", "S5", "here", "So.", asked, condition_, True), None, Beside(BUILT), "gpu"
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,6 +235,72 @@ def test_what_the_build_says(
 def test_what_the_build_does_not_say(keys: dict[str, Any], reason: str):
     found = built(keys, {"below": 1})
     assert (found.verdict, found.reason) == ("not applicable", reason)
+
+
+COUNTED = pd.DataFrame(
+    [
+        ("triton_row", 8192, "ok", "", 1.0, 1.0, False),
+        ("triton_row", 131_072, "ok", "", 2.5, 3.3, False),
+        ("torch_naive", 8192, "ok", "", 5.0, 3.0, True),
+        ("torch_naive", 131_072, "wrong", "off", None, None, True),
+    ],
+    columns=["variant", "cols", "status", "reason", "read", "write", "stale"],
+).assign(
+    dtype="float32", rows=2, ideal_bytes=2e9, dram_read_bytes=lambda t: t["read"] * 1e9,
+    dram_write_bytes=lambda t: t["write"] * 1e9,
+)  # fmt: skip
+
+
+def counted(keys: dict[str, Any], condition: dict[str, Any]) -> Verdict:
+    given = {"kind": "traffic", "variant": "triton_row", "dtype": "float32", "over": "mean", **keys}
+    stated = Condition.read(condition, "traffic")
+    claim = Claim("C01", "S5", "here", "So.", Measure(**given), stated, True)
+    return assess(claim, None, Beside(counts=COUNTED), "gpu")
+
+
+@pytest.mark.parametrize(
+    ("keys", "condition", "expected", "value"),
+    [
+        ({"cols": (8192, 8192)}, {"below": 1.1}, "supported", 1),
+        ({"over": "max"}, {"between": [2, 2.5]}, "refuted", 2.9),
+        ({"over": "min"}, {"below": 1.1}, "supported", 1),
+        ({}, {"below": 1.1}, "refuted", 2.9**0.5),
+        ({"variant": "torch_naive", "cols": (1, 8192)}, {"above": 3}, "stale", 4),
+        ({"against": "torch_naive", "cols": (1, 8192)}, {"below": 0.3}, "stale", 0.25),
+    ],
+)
+def test_what_ncu_counts(
+    keys: dict[str, Any], condition: dict[str, Any], expected: str, value: float
+):
+    found = counted(keys, condition)
+    assert found.verdict == expected
+    assert found.estimate
+    assert found.estimate.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"dtype": "float16"}, "triton_row was not counted in this region"),
+        ({"cols": (64, 64)}, "triton_row was not counted in this region"),
+        ({"variant": "torch_naive"}, "torch_naive is wrong: off"),
+        ({"against": "torch_naive"}, "torch_naive is wrong: off"),
+    ],
+)
+def test_what_ncu_does_not_count(keys: dict[str, Any], reason: str):
+    found = counted(keys, {"below": 1})
+    assert (found.verdict, found.reason) == ("not applicable", reason)
+
+
+def test_where_nothing_was_counted_the_reason_says_how():
+    measure = Measure("traffic", "triton_row", "float32", over="max")
+    claim = Claim(
+        "C01", "S5", "here", "So.", measure, Condition.read({"below": 1}, "traffic"), True
+    )
+    found = assess(claim, None, Beside(), "gpu")
+    assert (found.verdict, found.reason) == (
+        "not applicable", "nothing was counted here: snakemake --cores 1 profile"
+    )  # fmt: skip
 
 
 THINNED = (Point("float32", 1024, 3072),)  # between COLS, and measured by a full run alone

@@ -13,7 +13,7 @@ from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, SOURCE, forget
 from workflow import source
 from workflow.source import Source
-from workflow.tables import archived_verdicts, tables_of
+from workflow.tables import archived_verdicts, counted, tables_of
 
 CONFIG = ["--config", f"source={SOURCE}"]
 SWEEPS = ("vocab_scaling", "batch_scaling")
@@ -39,13 +39,13 @@ def test_the_verdicts_are_made_and_printed(copy: Path):
     assert len(ids)
     assert (copy / local / "claims.md").read_text().endswith(sentence)
 
-    without(copy, "small_batch")
+    without(copy, "topk")
     younger = snakemake(copy, "claims", *CONFIG)
     assert younger.returncode == 0, younger.stdout
     left = read_verdicts(copy / "results" / SOURCE / "claims.csv")
-    gone = left["measured"].str.endswith("small_batch")
+    gone = left["measured"].str.endswith("topk")
     assert gone.any()
-    assert set(left.loc[gone, "reason"]) == {"small_batch was not measured"}
+    assert set(left.loc[gone, "reason"]) == {"topk was not measured"}
     same = ["id", "value", "verdict"]
     assert left.loc[~gone, same].equals(table.loc[~gone, same])
 
@@ -56,7 +56,7 @@ def slower(root: Path) -> None:
     shutil.copytree(made / "raw", local / "raw")
     shutil.copytree(made / "tidy", local / "tidy")
     raw = read_raw(local / "raw" / "vocab_scaling.csv.gz")
-    raw.loc[raw["variant"] == "triton_hybrid", "time_ns"] *= 10
+    raw.loc[raw["variant"] == "triton_constant", "time_ns"] *= 10
     write_raw(raw, local / "raw" / "vocab_scaling.csv.gz")
     tidy(raw).to_csv(local / "tidy" / "vocab_scaling.csv", index=False)
 
@@ -83,6 +83,21 @@ def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines = (f"{'0' * 64}  raw/{name}.csv.gz\n" for name in sweeps)
         (tmp_path / gpu / "SHA256SUMS").write_text("".join(lines))
     return tmp_path
+
+
+def test_counts_are_those_of_an_archive_that_holds_them_and_of_a_run_that_made_them(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with (archives / "nvidia-h200" / "SHA256SUMS").open("a") as listing:
+        listing.write(f"{'0' * 64}  profile.csv\n")
+    made = Path("results/local-nvidia-a100")
+    made.mkdir(parents=True)
+    assert counted("archive-nvidia-h200") == ["results/archive-nvidia-h200/profile.csv"]
+    assert counted("archive-nvidia-a100") == []
+    assert counted(made.name) == []
+    (made / "profile.csv").touch()
+    assert counted(made.name) == ["results/local-nvidia-a100/profile.csv"]
 
 
 @pytest.mark.usefixtures("archives")

@@ -1,5 +1,5 @@
 # A verdict for every claim of experiments/claims.yaml.
-from workflow.tables import archived_verdicts, tables_of
+from workflow.tables import archived_verdicts, counted, tables_of
 
 
 rule verdicts:
@@ -7,7 +7,7 @@ rule verdicts:
     input:
         [
             f"experiments/{name}.py"
-            for name in ("claims", "claim", "estimate", "verdict", "tidy", "tables")
+            for name in ("claims", "claim", "counts", "estimate", "verdict", "tidy", "tables")
         ],
         "workflow/schemas/claims.schema.yaml",
         # A claim is judged by the points that a full run has.
@@ -16,6 +16,7 @@ rule verdicts:
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
         claims="experiments/claims.yaml",
+        profile=lambda wildcards: counted(wildcards.source),
         archive=lambda wildcards: archived_verdicts(wildcards.source, SOURCE),
     output:
         csv="results/{source}/claims.csv",
@@ -28,12 +29,15 @@ rule verdicts:
         "../../environment.yml"
     params:
         folder=subpath(output.csv, parent=True),
+        profile=lambda wildcards, input: " ".join(
+            f"--profile {path}" for path in input.profile
+        ),
         against=lambda wildcards, input: " ".join(
             f"--against {path}" for path in input.archive
         ),
     shell:
         "python -m experiments.claims --claims {input.claims} --source {wildcards.source}"
-        " --raw-dir {params.folder}/raw --tidy-dir {params.folder}/tidy {params.against}"
+        " --raw-dir {params.folder}/raw --tidy-dir {params.folder}/tidy {params.profile} {params.against}"
         " --out {output.csv} --table {output.table} > {log} 2>&1"
         # Written last: where it is, the exit code speaks of the verdicts, which are complete.
         " || test -s {output.table} || {{ cat {log}; exit 1; }}"
