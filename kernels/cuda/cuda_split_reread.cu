@@ -3,7 +3,8 @@
 //   launch   twice, grid = 8 x rows, block = 256, 512 (above 8192 columns) or 1024 (above 16,384)
 //   holds    float32, any cols; rows off 16 bytes go element by element
 //   teaches  what splitting a row buys where blocks cannot wait for one another
-//   source   S5, the split kernel as it is printed
+//   source   S5, the split kernel as it is printed, but for loops of four where S5 unrolls by width
+//            (its second launch then takes 40 registers, and one block a multiprocessor)
 
 #include "split.cuh"
 

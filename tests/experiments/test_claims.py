@@ -125,7 +125,7 @@ def test_a_claim_is_read(tmp_path: Path):
         ({**FASTER, "measure": CROSSOVER, "condition": {"is": "ok"}}, "is: always', 'is: never'"),
         ({**FASTER, "measure": STATUS}, "'above: 1' says nothing of a status; known: 'is: ok'"),
         ({**FASTER, "measure": {**SPILLS, "arch": "sm_1"}}, "unknown arch 'sm_1'; known: sm_80"),
-        ({**FASTER, "measure": {**TRAFFIC, "sweep": "topk"}}, ", C01: unknown key 'sweep'; known: "),
+        ({**FASTER, "measure": {**TRAFFIC, "sweep": "topk"}}, ", C01: unknown key 'sweep'; "),
         ({**FASTER, "measure": {**TRAFFIC, "against": "cuda"}}, ", C01: unknown variant 'cuda'; "),
         ("C01", ", entry 1: it is 'C01'; expected "),
     ],
