@@ -7,7 +7,15 @@ rule verdicts:
     input:
         [
             f"experiments/{name}.py"
-            for name in ("claims", "claim", "counts", "estimate", "verdict", "tidy", "tables")
+            for name in (
+                "claims",
+                "claim",
+                "counts",
+                "estimate",
+                "verdict",
+                "tidy",
+                "tables",
+            )
         ],
         "workflow/schemas/claims.schema.yaml",
         # A claim is judged by the points that a full run has.
