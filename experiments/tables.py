@@ -17,7 +17,7 @@ import pandera.errors
 import pandera.pandas as pa
 
 from experiments.sweeps.sweep import AGAIN
-from kernels.registry import BY_NAME, DTYPES, ELEMENT_BYTES
+from kernels.registry import BY_NAME, DTYPES, ELEMENT_BYTES, FRAMEWORKS
 
 SCHEMA_VERSION = 2
 STATUSES = ("ok", "wrong", "skipped")
@@ -43,7 +43,7 @@ RAW = pa.DataFrameSchema(
         "schema_version": pa.Column(int, pa.Check.eq(SCHEMA_VERSION), coerce=True),
         "sweep": pa.Column(str, **_text),
         "variant": pa.Column(str, **_text),
-        "framework": _one_of(("torch", "triton", "cuda", "peers")),
+        "framework": _one_of(FRAMEWORKS),
         "dtype": _one_of(DTYPES),
         "rows": pa.Column(int, pa.Check.ge(1), coerce=True),
         "cols": pa.Column(int, pa.Check.ge(1), coerce=True),
@@ -152,7 +152,7 @@ FIRST_CALLS = pa.DataFrameSchema(
 PROFILE = pa.DataFrameSchema(
     {
         "variant": pa.Column(str, **_text),
-        "framework": _one_of(("torch", "triton", "cuda", "peers")),
+        "framework": _one_of(FRAMEWORKS),
         "dtype": _one_of(DTYPES),
         "rows": pa.Column(int, pa.Check.ge(1), coerce=True),
         "cols": pa.Column(int, pa.Check.ge(1), coerce=True),

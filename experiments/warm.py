@@ -44,7 +44,7 @@ def points(mode: str) -> dict[Point, tuple[str, ...]]:
 
 def _compiles(name: str, point: Point) -> bool:
     v = variant(name)
-    jit = v.framework in ("triton", "peers") or name == "torch_compile"
+    jit = v.framework in ("triton", "frontier", "peers") or name == "torch_compile"
     return jit and v.refusal(point.dtype, point.cols) is None
 
 

@@ -14,6 +14,7 @@ FIGURES: dict[str, str] = {
     "launch": "launch",
     "numerics": "numerics",
     "topk": "topk",
+    "frontier": "frontier",
     "smoke": "smoke",
 }
 

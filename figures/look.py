@@ -80,6 +80,7 @@ LOOKS: Mapping[str, Look] = {
     "cuda_split_rescale_exact": Look("CUDA split, rescaled, expf", GREY, (4, 1, 20), DOTTED),
     **{f"torch_topk_{k}": Look(f"torch top-{k}", GREY, f"$t{k}$", DOTTED) for k in TOP},
     **{f"cuda_topk_{k}": Look(f"CUDA top-{k}", GREEN, f"${k}$") for k in TOP},
+    "frontier":              Look("frontier", PURPLE, (12, 1, 0)),
     "liger":                 Look("Liger", YELLOW, "H", LONG),
     "quack":                 Look("QuACK", BLUE, "X"),
     "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),

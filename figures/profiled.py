@@ -16,10 +16,10 @@ from experiments.tidy import CEILINGS
 from figures import page
 from figures.curves import STOPS
 from figures.look import in_order, look
+from kernels.registry import FRAMEWORKS
 
 ADVICE = "make it with: python -m experiments.profiler --out profile.csv"
-FRAMEWORKS = ("torch", "triton", "cuda", "peers")
-TALL = 3.2
+TALL = 3.4
 
 
 class Draw(Protocol):

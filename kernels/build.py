@@ -7,7 +7,7 @@ import csv
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ import typer
 
 from kernels.compiled import Compiled, CompileError, Job, Resources, write
 from kernels.cuda_compiler import compile_cuda
+from kernels.frontier.compiler import ahead, compile_plan
 from kernels.registry import ARCHITECTURES, VARIANTS, variant
 from kernels.triton_compiler import compile_triton, specialisations
 
@@ -27,6 +28,9 @@ def jobs(arch: str) -> Iterator[Job]:
                 yield Job(v.name, dtype, arch)
             elif v.framework == "triton":
                 for number in range(_count(v.name)):
+                    yield Job(v.name, dtype, arch, number)
+            elif v.framework == "frontier":
+                for number in range(len(ahead(dtype, arch))):
                     yield Job(v.name, dtype, arch, number)
 
 
@@ -43,6 +47,8 @@ def compiled(job: Job) -> Compiled:
     Raises CompileError with the compiler's message.
     """
     v = variant(job.variant)
+    if v.framework == "frontier":
+        return compile_plan(ahead(job.dtype, job.arch)[job.number], replace(job, number=0))
     return (compile_cuda if v.framework == "cuda" else compile_triton)(v, job)
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -69,12 +70,12 @@ def instances(launch: Launch) -> tuple[Instance, ...]:
 def compile_cuda(v: Variant, job: Job) -> Compiled:
     """Every instance of ``v``'s file; raises CompileError with NVRTC's message."""
     sources = [p.read_text() for p in cuda_sources(v.path)]
-    key = content_key(job, v.launch, _nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
+    key = content_key(job, v.launch, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
     return cached(key, lambda: _compile(v, job))
 
 
 @cache
-def _nvrtc_version() -> str:
+def nvrtc_version() -> str:
     return f"NVRTC {version('nvidia-cuda-nvrtc')}"
 
 
@@ -89,39 +90,51 @@ def _cuda_headers() -> str:
     )
 
 
-def _compile(v: Variant, job: Job) -> Compiled:
+def program(
+    path: Path, arch: str, names: Iterable[str], defines: tuple[str, ...] = ()
+) -> tuple[bytes, Mapping[str, str], str]:
+    """A cubin with the kernels ``names`` of a file, their symbols, and the assembler's report.
+
+    Raises CompileError with NVRTC's message.
+    """
     from cuda.core import Program, ProgramOptions
 
-    assert v.launch is not None, f"{v.name} has no launch policy in the registry"
+    names = tuple(names)
     options = ProgramOptions(
-        name=v.path.name,
-        arch=job.arch,
+        name=path.name,
+        arch=arch,
         std=STANDARD,
-        include_path=[str(v.path.parent), _cuda_headers()],
+        include_path=[str(path.parent), _cuda_headers()],
         ptxas_options=PTXAS_OPTIONS,
-        define_macro=list(v.launch.defines) or None,
+        define_macro=list(defines) or None,
         # NVRTC 13 keeps programs in the driver's cache: a cubin from there has no report.
         no_cache=True,
     )
-    # In one program: reading the headers takes longer than compiling a kernel.
-    wanted = {i.expression(job.dtype): i for i in instances(v.launch)}
     log = io.StringIO()
     try:
-        program = Program(v.path.read_text(), "c++", options)
-        code = program.compile("cubin", name_expressions=tuple(wanted), logs=log)
+        made = Program(path.read_text(), "c++", options)
+        code = made.compile("cubin", name_expressions=names, logs=log)
     except Exception as error:  # cuda.core raises several types; each carries NVRTC's log
         raise CompileError(str(error).strip()) from error
-    cubin, report = bytes(code.code), log.getvalue()
+    symbols = {name: code.symbol_mapping[name] for name in names}
+    text = {n: s.decode() if isinstance(s, bytes) else s for n, s in symbols.items()}
+    return bytes(code.code), text, log.getvalue()
+
+
+def _compile(v: Variant, job: Job) -> Compiled:
+    assert v.launch is not None, f"{v.name} has no launch policy in the registry"
+    # In one program: reading the headers takes longer than compiling a kernel.
+    wanted = {i.expression(job.dtype): i for i in instances(v.launch)}
+    cubin, symbols, report = program(v.path, job.arch, wanted, v.launch.defines)
     kernels = []
     for name, instance in wanted.items():
-        symbol = code.symbol_mapping[name]
-        symbol = symbol.decode() if isinstance(symbol, bytes) else symbol
+        symbol = symbols[name]
         held = v.launch.cols_held(instance.tile)
         threads, shared = v.launch.block(held or sys.maxsize)
         row = Resources(
             job.arch, v.name, v.framework, job.dtype, specialisation=instance.label,
             cols_held=held, edges=instance.edges, threads=threads, dynamic_shared_bytes=shared,
-            compiler=_nvrtc_version(), **ptxas_facts(report, symbol),
+            compiler=nvrtc_version(), **ptxas_facts(report, symbol),
             code_bytes=code_bytes(cubin, symbol),
         )  # fmt: skip
         kernels.append(Kernel(symbol, row))

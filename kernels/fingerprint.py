@@ -20,6 +20,9 @@ _C_INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 def variant_sha256(variant: Variant) -> str:
     """SHA-256 (hex) of the variant's code, options and launch policy."""
     code = _cuda(variant.path) if variant.path.suffix == ".cu" else _python(variant.path)
+    if variant.framework == "frontier":
+        code += "".join(map(_cuda, sorted(variant.path.parent.glob("*.cu"))))
+        code += "".join(p.read_text() for p in sorted(variant.path.parent.glob("tables/*.json")))
     told = "".join(f"{name}={value}\n" for name, value in variant.options)
     return hashlib.sha256(f"{code}\n{told}{_policy(variant.launch)}".encode()).hexdigest()
 

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent
 ELEMENT_BYTES: Mapping[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPES = tuple(ELEMENT_BYTES)
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+# The folders of kernels, and what their variants are written with, or whose they are.
+FRAMEWORKS = ("torch", "triton", "cuda", "frontier", "peers")
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Variant:
 
     @property
     def framework(self) -> str:
-        """The folder of the file: torch, triton, cuda or peers."""
+        """The folder of the file: one of FRAMEWORKS."""
         return self.file.split("/")[0]
 
     @property
@@ -247,6 +249,8 @@ VARIANTS = (
               launch=_topk(k, threads=128),
               teaches=f"the {k} largest in the sweep that sums: nothing else is written")
       for k in TOP),
+    Variant("frontier", "frontier/frontier.py", "-", reads=1, writes=1,
+            teaches="a kernel for each range of widths, all at copy speed"),
     Variant("liger", "peers/liger.py", "S5", reads=1, writes=1,
             max_cols=65_536, max_cols_reason="Liger raises beyond",
             teaches="what a library makes of one program per row"),

@@ -6,6 +6,7 @@ from experiments.sweeps import (
     batch_scaling,
     course_shapes,
     cuda_ladder,
+    frontier,
     launch,
     numerics,
     small_batch,
@@ -28,6 +29,7 @@ SWEEPS: Mapping[str, Sweep] = {
     "launch": launch.SWEEP,
     "numerics": numerics.SWEEP,
     "topk": topk.SWEEP,
+    "frontier": frontier.SWEEP,
     "smoke": smoke.SWEEP,
 }
 

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from experiments.sweeps import SWEEPS
-from kernels.registry import BY_NAME, VARIANTS
+from kernels.frontier.plans import REGIMES
+from kernels.registry import BY_NAME, FRAMEWORKS, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "kernels"
+# The frontier is one variant of several kernels, chosen by the modules beside them.
+PATTERNS = dict.fromkeys(FRAMEWORKS, ("[!_]*.py", "*.cu")) | {"frontier": ("frontier.py", "*.cu")}
 KERNEL_FILES = sorted(
     path
-    for framework in ("torch", "triton", "cuda", "peers")
-    for pattern in ("[!_]*.py", "*.cu")
+    for framework, patterns in PATTERNS.items()
+    for pattern in patterns
     for path in (KERNELS / framework).glob(pattern)
 )
 HEADER = ("moves", "launch", "holds", "teaches", "source")
@@ -43,6 +46,7 @@ def header(path: Path) -> str:
 
 def test_every_kernel_file_is_registered():
     registered = {v.path for v in VARIANTS}
+    registered |= {KERNELS / "frontier" / f"{regime}.cu" for regime in REGIMES}
     assert [str(p.relative_to(ROOT)) for p in KERNEL_FILES if p not in registered] == []
 
 

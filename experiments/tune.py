@@ -1,0 +1,162 @@
+"""Which shape of the frontier's kernels is fastest here, by width?  Writes the table it selects by.
+
+    python -m experiments.tune --out kernels/frontier/tables/nvidia-h200.json --log tune.csv
+
+Every candidate is checked, and then timed in turn with the others and with copy, at tensors of
+512 MiB.  Widths without edges are whole vectors; with edges they are one element more.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import pandas as pd
+import torch
+import typer
+from rich.progress import track
+
+from experiments import timer
+from experiments.check import check, planted
+from experiments.hardware import commit, slug
+from experiments.pool import pool
+from experiments.sweeps import Point
+from experiments.sweeps.sweep import COPIES
+from kernels.compiled import CompileError, Job
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.frontier import run
+from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
+from kernels.frontier.select import TABLES, Request, possible
+from kernels.launch import architecture, load
+from kernels.registry import DTYPES, ELEMENT_BYTES, variant
+
+TENSOR_BYTES = 2**29
+# Vocabularies in use, the last but one of a prime number of columns less one.
+NAMED = (1000, 32_000, 50_256, 100_002, 128_256, 151_936, 201_088)
+# Where a regime gives way to the next is found to within a third.
+WIDTHS = tuple(
+    sorted({base * 2**k for base in (32, 48) for k in range(16)} | {*NAMED, 2**20, 2**22})
+)
+SAMPLES = 7
+REGISTERS = 65_536  # of a multiprocessor
+OVERHEAD = 26  # registers that a thread has beside its share of the row
+CHUNKS = ((512, 27, 4, 8, 4), (512, 27, 8, 8, 4), (1024, 13, 8, 8, 2), (1024, 13, 8, 16, 2))
+
+
+def candidates(cols: int, size: int, edges: bool) -> Iterator[Shape]:
+    """What may be fast for rows of ``cols`` elements of ``size`` bytes."""
+    vectors, width = vectors_from_line(cols, size, edges), VECTOR_BYTES // size
+    whole = max(1, cols * size // VECTOR_BYTES)
+    for lanes in (1, 2, 4, 8, 16, 32):
+        if lanes <= whole <= lanes * 32 // width:
+            yield Shape("warp", (lanes,))
+    if edges and cols <= 600:
+        yield from (Shape("tile", (lanes,)) for lanes in (8, 16, 32) if cols <= 20 * lanes)
+    for threads in (128, 256, 512, 1024):
+        for raw in (False, True)[: width // 4]:
+            held = -(-vectors // threads)
+            registers = OVERHEAD + held * (4 if raw else width)
+            if vectors >= threads // 2 and registers <= min(255, REGISTERS // threads + 16):
+                fit = max(1, min(2048 // threads, REGISTERS // (threads * registers)))
+                yield from (Shape("block", (threads, least), raw) for least in {1, fit})
+    for blocks in (2, 4, 8, 16):
+        for threads in (128, 256, 512, 1024):
+            for raw in (False, True)[: width // 4]:
+                held = -(-vectors // (blocks * threads))
+                registers = OVERHEAD + held * (4 if raw else width)
+                if vectors >= blocks * threads // 2 and registers <= min(
+                    128, REGISTERS // threads + 8
+                ):
+                    yield Shape("cluster", (threads, blocks), raw)
+    if vectors >= 4096:
+        yield from (Shape("chunks", sizes) for sizes in CHUNKS)
+
+
+def compiled(shape: Shape, cols: int, dtype: str, edges: bool, arch: str) -> bool:
+    """Whether the kernel compiles, to find it in the cache afterwards."""
+    try:
+        compile_plan(shape.plan(cols, ELEMENT_BYTES[dtype], edges), Job("frontier", dtype, arch))
+    except CompileError:
+        return False
+    return True
+
+
+def measure(dtype: str, cols: int, shapes: list[Shape], flush: timer.Flush) -> dict[Shape, float]:
+    """Fraction of copy by shape; without those that are wrong."""
+    rows = max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype]))
+    pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
+    small = planted(min(rows, max(5, 2**22 // cols)), cols, getattr(torch, dtype), "cuda", seed=2)
+    copies = [timer.DeviceTimer(load(c), pairs, flush, 1e5, variant(c).graph) for c in COPIES]
+    timers = {}
+    for shape in shapes:
+
+        def softmax(x: torch.Tensor, out: torch.Tensor, shape: Shape = shape) -> torch.Tensor:
+            return run(x, out, shape)
+
+        verdict = check(small, softmax(small, torch.full_like(small, torch.nan)))
+        if verdict.ok:
+            timers[shape] = timer.DeviceTimer(softmax, pairs, flush, 3e5)
+        else:
+            print(f"wrong: {shape} at {cols} {dtype}: {verdict.reason}")
+    times: dict[Shape, list[float]] = {shape: [] for shape in timers}
+    copy = []
+    for _ in range(SAMPLES):
+        copy.append(min(c.sample() for c in copies))
+        for shape in random.sample(list(timers), len(timers)):
+            times[shape].append(timers[shape].sample())
+    del pairs, timers, copies
+    torch.cuda.empty_cache()
+    return {shape: median(copy) / median(some) for shape, some in times.items()}
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
+    log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
+) -> None:
+    """Measure all candidates; write the fastest of each width."""
+    gpu, arch = torch.cuda.get_device_properties(0), architecture()
+    out = out or TABLES / f"{slug(gpu.name)}.json"
+    asked: dict[tuple[str, bool, int], list[Shape]] = {}
+    for dtype in DTYPES:
+        size = ELEMENT_BYTES[dtype]
+        for edges, cols in ((e, c + e) for e in (False, True) for c in WIDTHS):
+            if not edges and cols * size % VECTOR_BYTES:
+                continue
+            request = Request(
+                dtype, 10**6, cols, edges, contiguous=True, lines=not edges,
+                arch=10 * gpu.major + gpu.minor, multiprocessors=gpu.multi_processor_count,
+            )  # fmt: skip
+            shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
+            asked[dtype, edges, cols] = shapes
+    with pool("cuda") as processes:
+        jobs = [(s, c, d, e, arch) for (d, e, c), shapes in asked.items() for s in shapes]
+        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
+    flush, entries, rows = timer.Flush("cuda"), [], []
+    for (dtype, edges, cols), shapes in track(asked.items(), "tuning"):
+        ready = [s for s in shapes if done[s, cols, dtype, edges, arch]]
+        found = sorted(measure(dtype, cols, ready, flush).items(), key=lambda item: -item[1])
+        told: list[dict[str, Any]] = [
+            {
+                "dtype": dtype, "edges": edges, "cols": cols, "regime": shape.regime,
+                "sizes": list(shape.sizes), "raw": shape.raw, "fraction_of_copy": round(value, 4),
+            }
+            for shape, value in found
+        ]  # fmt: skip
+        rows += told
+        entries += told[:1]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).to_csv(log, index=False)
+    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}
+    lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    head = json.dumps(facts)[1:-1]
+    out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
+    print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

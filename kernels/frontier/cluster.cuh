@@ -1,0 +1,24 @@
+// cluster: writes to the shared memory of the other blocks of a cluster, counted at a barrier
+// there.
+//   source   PTX ISA: mapa, st.async, barrier.cluster
+#pragma once
+#include "bulk.cuh"
+#include "reduce.cuh"
+
+// Write ``p`` to ``to`` in block ``rank`` of the cluster, and count it at ``barrier`` there.
+__device__ inline void send(Partial p, Partial *to, Barrier *barrier, int rank) {
+    auto word =
+        static_cast<unsigned long long>(__float_as_uint(p.sum)) << 32 | __float_as_uint(p.max);
+    asm volatile("{\n"
+                 ".reg .b32 there, counted;\n"
+                 "mapa.shared::cluster.u32 there, %0, %2;\n"
+                 "mapa.shared::cluster.u32 counted, %1, %2;\n"
+                 "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [there], %3, "
+                 "[counted];\n"
+                 "}" ::"r"(shared_address(to)),
+                 "r"(shared_address(barrier)), "r"(rank), "l"(word)
+                 : "memory");
+}
+
+__device__ inline void arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ inline void await() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }

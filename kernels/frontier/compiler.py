@@ -1,0 +1,53 @@
+"""One plan to a cubin: through NVRTC, kept by content."""
+
+from kernels.compiled import (
+    Compiled,
+    Job,
+    Kernel,
+    Resources,
+    cached,
+    code_bytes,
+    content_key,
+    ptxas_facts,
+)
+from kernels.cuda_compiler import C_TYPES, PTXAS_OPTIONS, STANDARD, nvrtc_version, program
+from kernels.fingerprint import cuda_sources
+from kernels.frontier.plans import HOPPER, Plan
+from kernels.frontier.select import DEFAULT, Request, select
+from kernels.registry import ELEMENT_BYTES
+
+# Widths that stand for the ranges of the table: the others are compiled when they are met.
+AHEAD = (64, 63, 1024, 8192, 32_768, 50_257, 131_072, 1_048_576)
+
+
+def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
+    """What is compiled without a GPU: the plans of many rows of AHEAD columns."""
+    number, size = int(arch.removeprefix("sm_")), ELEMENT_BYTES[dtype]
+    found = []
+    for cols in AHEAD:
+        edges = cols * size % 16 != 0
+        request = Request(
+            dtype, 10**6, cols, edges, contiguous=True, lines=not edges, arch=number,
+            multiprocessors=100 if number < HOPPER else 132,
+        )  # fmt: skip
+        found.append(select(request, DEFAULT).plan(cols, size, edges))
+    return tuple(dict.fromkeys(found))
+
+
+def compile_plan(plan: Plan, job: Job) -> Compiled:
+    """The kernel of ``plan`` for the dtype and architecture of ``job``; raises CompileError."""
+    sources = [path.read_text() for path in cuda_sources(plan.file)]
+    key = content_key(job, plan, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
+    return cached(key, lambda: _compile(plan, job))
+
+
+def _compile(plan: Plan, job: Job) -> Compiled:
+    name = plan.expression(C_TYPES[job.dtype])
+    cubin, symbols, report = program(plan.file, job.arch, [name])
+    row = Resources(
+        job.arch, job.variant, "frontier", job.dtype, specialisation=plan.label,
+        edges=plan.edges, threads=plan.threads, dynamic_shared_bytes=0,
+        compiler=nvrtc_version(), **ptxas_facts(report, symbols[name]),
+        code_bytes=code_bytes(cubin, symbols[name]),
+    )  # fmt: skip
+    return Compiled(cubin, (Kernel(symbols[name], row),))

@@ -1,0 +1,168 @@
+"""Each regime of the frontier on the GPU, where its kernels could go wrong."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from experiments.check import check, planted
+from kernels.frontier.plans import Shape
+from kernels.launch import bind
+from kernels.registry import DTYPES
+
+pytestmark = pytest.mark.gpu
+
+REGIMES = [
+    Shape("warp", (32,)),
+    Shape("tile", (16,)),
+    Shape("block", (128, 1)),
+    Shape("block", (256, 1), raw=True),
+    Shape("cluster", (128, 4)),
+    Shape("cluster", (256, 16), raw=True),
+    Shape("chunks", (512, 27, 4, 8, 4)),
+    Shape("chunks", (1024, 13, 8, 16, 2)),
+    Shape("stream", (1024,)),
+]
+WIDTHS = {
+    "warp": (1, 7, 31, 256, 500, 1000),
+    "tile": (1, 33, 63, 257),
+    "block": (1, 100, 1024, 4097, 6001),
+    "cluster": (128, 4096, 20_001, 32_768),
+    "chunks": (1, 2048, 16_384, 50_257, 131_072, 300_001),
+    "stream": (1, 781, 20_001, 131_072),
+}
+
+
+@pytest.fixture(autouse=True)
+def hopper():
+    if torch.cuda.get_device_capability()[0] < 9:
+        pytest.skip("needs a GPU from Hopper on")
+
+
+Layout = tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[Layout]:
+    """By name: inputs, the outputs' place, and the memory around it, full of 7."""
+    for name, offset, out_offset, gap in (
+        ("whole", 0, 0, 0), ("off", 1, 1, 0), ("apart", 1, 2, 0), ("strided", 3, 0, 5)
+    ):  # fmt: skip
+        memory = torch.full((rows * (cols + gap) + 64,), 7.0, dtype=dtype, device="cuda")
+        wide = torch.full_like(memory, 7.0)
+        shape, stride = (rows, cols), (cols + gap, 1)
+        x = wide.as_strided(shape, stride, 16 + offset)
+        x.copy_(planted(rows, cols, dtype, "cuda", seed=cols))
+        yield name, x, memory.as_strided(shape, stride, 16 + out_offset), memory
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", REGIMES, ids=str)
+def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, dtype: str):
+    from kernels.frontier.frontier import run
+
+    kind = getattr(torch, dtype)
+    for cols in WIDTHS[shape.regime]:
+        rows = max(3, min(300, 2**20 // cols))
+        for name, x, out, memory in layouts(rows, cols, kind):
+            if shape.regime == "tile" and name == "strided":
+                continue
+            out.fill_(torch.nan)
+            run(x, out, shape)
+            verdict = check(x, out)
+            assert verdict.ok, (name, cols, verdict.reason)
+            out.fill_(7.0)
+            assert bool((memory == 7.0).all()), (name, cols)
+        inside = planted(rows, cols, kind, "cuda", seed=1)
+        expected = run(inside, torch.empty_like(inside), shape)
+        assert torch.equal(run(inside, inside, shape), expected)
+
+
+@pytest.mark.parametrize("cols", [1000, 50_257, 131_072])
+def test_special_rows_are_torchs(cols: int):
+    x = torch.randn(6, cols, device="cuda")
+    x[0] = -torch.inf
+    x[1, cols // 2] = torch.nan
+    x[2, -1] = torch.inf
+    x[3, ::2] = -torch.inf
+    x[4] += 1e4
+    for shape in REGIMES:
+        if cols <= WIDTHS[shape.regime][-1]:
+            from kernels.frontier.frontier import run
+
+            y = run(x, torch.empty_like(x), shape)
+            assert y[:3].isnan().all(), shape
+            assert check(x[3:], y[3:]).ok, shape
+
+
+def test_dealt_rows_give_the_same_bits_every_time():
+    from kernels.frontier.frontier import run
+
+    shape = Shape("chunks", (1024, 13, 8, 16, 2))
+    x = planted(64, 131_072, torch.bfloat16, "cuda", seed=3)
+    first = run(x, torch.empty_like(x), shape)
+    y = torch.empty_like(x)
+    for _ in range(2000):
+        run(x, y, shape)
+    assert torch.equal(y, first)
+    for _ in range(200):
+        assert torch.equal(run(x, y.fill_(torch.nan), shape), first)
+
+
+def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
+    from kernels.frontier.frontier import run
+
+    shape = Shape("chunks", (1024, 13, 8, 16, 2))
+    xs = [planted(32, 100_003, torch.float32, "cuda", seed=s) for s in (1, 2)]
+    expected = [run(x, torch.empty_like(x), shape) for x in xs]
+    ys, streams, graphs = [torch.empty_like(x) for x in xs], [], []
+    torch.cuda.synchronize()
+    capture = torch.cuda.Stream()
+    for x, y in zip(xs, ys, strict=True):
+        streams.append(torch.cuda.Stream())
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=capture):
+            run(x, y, shape)
+        graphs.append(graph)
+    for work in (
+        [lambda x=x, y=y: run(x, y, shape) for x, y in zip(xs, ys, strict=True)],
+        [graph.replay for graph in graphs],
+    ):
+        for y in ys:
+            y.fill_(torch.nan)
+        torch.cuda.synchronize()
+        for _ in range(20):
+            for stream, do in zip(streams, work, strict=True):
+                with torch.cuda.stream(stream):
+                    do()
+        torch.cuda.synchronize()
+        assert all(torch.equal(y, e) for y, e in zip(ys, expected, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_widths_astride_every_threshold(dtype: str):
+    from kernels.frontier.select import table
+
+    softmax = bind("frontier")
+    for entries in table("nvidia-h200").values():
+        for cols in (e.cols + d for e in entries for d in (-1, 0, 1) if e.cols < 300_000):
+            x = planted(max(2, 2**16 // cols), cols, getattr(torch, dtype), "cuda", seed=cols)
+            verdict = check(x, softmax(x, torch.full_like(x, torch.nan)))
+            assert verdict.ok, (cols, verdict.reason)
+
+
+def test_random_shapes_strides_and_offsets_agree_with_float64():
+    import random
+
+    draw, softmax = random.Random(1), bind("frontier")
+    for number in range(300):
+        dtype = getattr(torch, draw.choice(DTYPES))
+        cols = int(2 ** draw.uniform(0, 18))
+        rows = draw.randint(1, max(1, min(400, 2**20 // cols)))
+        stride, offset = cols + draw.choice((0, 0, 1, 8, 13)), draw.choice((0, 0, 1, 3, 8))
+        memory = torch.zeros(rows * stride + offset, dtype=dtype, device="cuda")
+        x = memory.as_strided((rows, cols), (stride, 1), offset)
+        x.copy_(planted(rows, cols, dtype, "cuda", seed=number))
+        y = softmax(x, torch.full((rows, cols), torch.nan, dtype=dtype, device="cuda"))
+        assert check(x, y).ok, (number, dtype, rows, cols, stride, offset)
+    empty = torch.empty(0, 5, device="cuda")
+    assert softmax(empty, torch.empty_like(empty)).shape == (0, 5)

@@ -1,0 +1,130 @@
+"""The frontier's plans hold the rows they are made for, and every request has a possible one."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.frontier.compiler import AHEAD, ahead
+from kernels.frontier.plans import (
+    LINE,
+    REGIMES,
+    TILE_BYTES,
+    VECTOR_BYTES,
+    Shape,
+    deal,
+    tile_rows,
+    vectors_from_line,
+)
+from kernels.frontier.select import DEFAULT, STREAM, TABLES, Request, possible, select, table
+from kernels.registry import DTYPES, ELEMENT_BYTES
+
+ENTRIES = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    dtype = draw(st.sampled_from(DTYPES))
+    cols = draw(st.one_of(st.integers(1, 5000), st.integers(1, 2**23)))
+    edges = cols * ELEMENT_BYTES[dtype] % VECTOR_BYTES != 0 or draw(st.booleans())
+    arch, multiprocessors = draw(st.sampled_from([(80, 108), (90, 132), (100, 148)]))
+    return Request(
+        dtype=dtype, rows=draw(st.integers(1, 2**22)), cols=cols, edges=edges,
+        contiguous=draw(st.booleans()), lines=not edges and draw(st.booleans()),
+        arch=arch, multiprocessors=multiprocessors,
+    )  # fmt: skip
+
+
+@given(requests())
+def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
+    shape = select(request, DEFAULT)
+    assert possible(shape, request)
+    plan = shape.plan(request.cols, request.size, request.edges)
+    assert plan.file.is_file()
+    assert 32 <= plan.threads <= 1024
+    vectors = vectors_from_line(request.cols, request.size, request.edges)
+    match shape.regime:
+        case "warp":
+            assert shape.sizes[0] * plan.held >= request.cols * request.size // VECTOR_BYTES
+        case "tile":
+            assert shape.sizes[0] * plan.held >= request.cols
+        case "block":
+            assert shape.sizes[0] * plan.held >= vectors
+        case "cluster":
+            # Shares are whole lines, and each block has to hold one.
+            share = -(-vectors // (shape.sizes[1] * LINE)) * LINE
+            assert shape.sizes[0] * plan.held >= share
+            assert shape.sizes[1] * share >= vectors
+        case "chunks":
+            dealt = deal(shape, request.cols, request.size, request.lines)
+            assert dealt.vectors <= shape.sizes[0]
+            assert dealt.vectors % LINE == 0
+            needed = vectors_from_line(request.cols, request.size, not request.lines)
+            assert dealt.chunks * dealt.vectors >= needed > (dealt.chunks - 1) * dealt.vectors
+            assert dealt.tickets * shape.sizes[4] >= dealt.chunks
+    # What lies at the edges goes one element to a thread of the row's.
+    if request.edges and shape.regime in ("warp", "block", "cluster", "stream"):
+        assert shape.sizes[0] >= 2 * (VECTOR_BYTES // request.size - 1)
+
+
+def test_a_row_beyond_all_rings_is_streamed():
+    wide = Request(
+        "float32", rows=1, cols=2**26, edges=False, contiguous=True, lines=True, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    assert select(wide, DEFAULT) == STREAM
+    # Rings of 132 multiprocessors hold 4 million columns, those of 13 do not.
+    narrow = replace(wide, cols=2**22, rows=64)
+    assert select(narrow, DEFAULT).regime == "chunks"
+    assert select(replace(narrow, multiprocessors=13), DEFAULT) == STREAM
+
+
+def test_rows_apart_are_no_tile():
+    request = Request(
+        "bfloat16", rows=10**6, cols=63, edges=True, contiguous=True, lines=False, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    assert select(request, DEFAULT).regime == "tile"
+    assert select(replace(request, contiguous=False), DEFAULT).regime == "warp"
+    assert select(replace(request, arch=80), DEFAULT).regime == "warp"
+
+
+@pytest.mark.parametrize("cols", [1, 31, 33, 63, 127, 257, 511, 2049, 4097])
+@pytest.mark.parametrize("size", [2, 4])
+def test_tiles_start_where_a_boundary_may_be(cols: int, size: int):
+    rows = tile_rows(cols, size)
+    assert rows.bit_count() == 1
+    assert rows == 1 or rows * cols * size <= TILE_BYTES
+
+
+def test_a_width_has_the_shape_of_the_next_that_was_measured():
+    entries = table(DEFAULT)["float32", False]
+    cols = [e.cols for e in entries]
+    assert cols == sorted(set(cols))
+    wider = next(e for e in entries if e.cols > 3000)
+    request = Request(
+        "float32", rows=10**6, cols=3000, edges=False, contiguous=True, lines=False, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    assert select(request, DEFAULT) == wider.shape
+    assert table("no-such-gpu") == table(DEFAULT)
+
+
+def test_the_shipped_table_has_every_dtype_with_edges_and_without():
+    assert {(e["dtype"], e["edges"]) for e in ENTRIES} == {(d, e) for d in DTYPES for e in (0, 1)}
+    assert all(0 < e["fraction_of_copy"] < 1.1 for e in ENTRIES)
+    assert {e["regime"] for e in ENTRIES} <= set(REGIMES)
+    for e in ENTRIES:
+        Shape(e["regime"], tuple(e["sizes"]), e["raw"]).plan(e["cols"], 4, e["edges"])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_plans_compiled_ahead_differ_and_suit_the_architecture(dtype: str, arch: str):
+    plans = ahead(dtype, arch)
+    assert len(set(plans)) == len(plans) > len(AHEAD) // 2
+    regimes = {p.shape.regime for p in plans}
+    assert ("chunks" in regimes) == (arch != "sm_80")
+    assert ("stream" in regimes) == (arch == "sm_80")
