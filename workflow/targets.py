@@ -40,6 +40,11 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
             raise WorkflowError(
                 f"no profile: {unprofiled(source)}; {folder} holds no {PROFILE} yet"
             )
+        if target == "tune" and not source.local:
+            raise WorkflowError(
+                "tune measures the frontier's kernels on this machine's GPU: it needs one, and not "
+                "--config source=archive"
+            )
         if target == "archive" and not source.local:
             raise WorkflowError(
                 "archive packs a full run measured here, and this run takes its data from "

@@ -52,5 +52,5 @@ def fingerprints_of(wildcards):
     return [FINGERPRINTS[name] for name in SWEEPS[wildcards.sweep].variants]
 
 
-# Minutes of every sweep together, as measured on an H200.
+# Minutes of every sweep together but frontier, as measured on an H200.
 MINUTES = {"quick": 5, "full": 23}
