@@ -78,3 +78,9 @@ def test_an_archived_run_is_not_packed_again(copy: Path):
     done = snakemake(copy, "archive", *CONFIG)
     assert done.returncode != 0
     assert "archive packs a full run measured here" in done.stdout
+
+
+def test_tuning_without_a_gpu_is_refused(copy: Path):
+    done = snakemake(copy, "tune", *CONFIG)
+    assert done.returncode != 0
+    assert "tune measures the frontier's kernels on this machine's GPU" in done.stdout
