@@ -15,6 +15,7 @@ FIGURES: dict[str, str] = {
     "numerics": "numerics",
     "topk": "topk",
     "frontier": "frontier",
+    "few_rows": "few_rows",
     "smoke": "smoke",
 }
 

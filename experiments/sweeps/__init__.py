@@ -6,6 +6,7 @@ from experiments.sweeps import (
     batch_scaling,
     course_shapes,
     cuda_ladder,
+    few_rows,
     frontier,
     launch,
     numerics,
@@ -30,6 +31,7 @@ SWEEPS: Mapping[str, Sweep] = {
     "numerics": numerics.SWEEP,
     "topk": topk.SWEEP,
     "frontier": frontier.SWEEP,
+    "few_rows": few_rows.SWEEP,
     "smoke": smoke.SWEEP,
 }
 

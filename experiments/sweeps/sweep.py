@@ -31,8 +31,9 @@ TORCH = ("torch_eager", "torch_naive", "torch_compile")
 TRITON = tuple(v.name for v in BY_NAME.values() if v.framework == "triton")
 TOPK = tuple(v.name for v in BY_NAME.values() if v.k)
 PEERS = tuple(v.name for v in BY_NAME.values() if v.framework == "peers")
-# What the scaling sweeps compare: torch, Triton and peers, and three steps of S4.
-SCALED = (*COPIES, *TORCH, *TRITON, "cuda_thread_row", "cuda_block_tree", "cuda_float4", *PEERS)
+# What the scaling sweeps compare: torch, Triton, three steps of S4, the frontier and peers.
+S4_STEPS = ("cuda_thread_row", "cuda_block_tree", "cuda_float4")
+SCALED = (*COPIES, *TORCH, *TRITON, *S4_STEPS, "frontier", *PEERS)
 # The steps of S4 and of S5, in the order of publication.
 LADDER, WORKLOG = (
     tuple(v.name for v in BY_NAME.values() if v.framework == "cuda" and v.publication == source)

@@ -52,7 +52,7 @@ def test_every_point_is_on_its_panel(name: str, tidy):
     figure, grid = figure_of(name, tidy(FIGURES[name]))
     panels = [panel for row in grid for panel in row]
     assert len(panels) == len(figure.axes)
-    x = "rows" if name in ("batch_scaling", "batch_latency", "small_batch") else "cols"
+    x = "rows" if name in ("batch_scaling", "batch_latency", "small_batch", "few_rows") else "cols"
     for i, (panel, ax) in enumerate(zip(panels, figure.axes, strict=True)):
         timer = "call" if name == "small_batch" and i >= len(panels) // 2 else "device"
         timer = "host" if name == "smoke" else timer

@@ -69,3 +69,23 @@ rule resources_figure:
     shell:
         "python -m figures.resources {input.tables} --stem {params.stem} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}"
+
+
+rule regimes_figure:
+    """Map which of the frontier's kernels serves which shape."""
+    input:
+        STYLE,
+        "figures/regimes.py",
+        [str(path) for path in sorted(Path("kernels/frontier").glob("tables/*.json"))],
+        expand("kernels/frontier/{name}.py", name=["plans", "select"]),
+    output:
+        multiext("results/build/figures/regimes", ".svg", ".png", ".pdf"),
+    log:
+        "results/logs/figure-regimes.log",
+    conda:
+        "../../environment.yml"
+    params:
+        stem=lambda wildcards, output: output[0].removesuffix(".svg"),
+    shell:
+        "python -m figures.regimes --stem {params.stem} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}"

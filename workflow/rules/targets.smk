@@ -9,6 +9,7 @@ rule figures:
         # Counting is asked for by name: it takes ncu, and minutes.
         [] if SOURCE.local else profile_figures(archived_profile(SOURCE)),
         rules.resources_figure.output,
+        rules.regimes_figure.output,
         rules.registers.output,
     localrule: True
 

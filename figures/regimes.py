@@ -1,0 +1,80 @@
+"""Which of the frontier's kernels serves which shape?  A map of what it selects on an H200.
+
+python -m figures.regimes --stem OUTDIR/regimes
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, ListedColormap
+
+from figures import page
+from figures.curves import human, log2_ticks
+from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
+from kernels.frontier.plans import REGIMES, VECTOR_BYTES
+from kernels.frontier.select import DEFAULT, Request, select
+from kernels.registry import ELEMENT_BYTES
+
+COLOURS = dict(zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, PURPLE, GREY), strict=True))
+ARCH, MULTIPROCESSORS = 90, 132
+ROWS = [2**k for k in range(18)]
+# Four widths in each doubling.
+WIDTHS = sorted({round(2 ** (k / 4) / 8) * 8 for k in range(4 * 5, 4 * 23 + 1)})
+PANELS = {
+    f"{dtype}, {'odd widths' if odd else 'whole vectors'}": (dtype, odd)
+    for dtype in ("float32", "bfloat16")
+    for odd in (False, True)
+}
+
+
+def chosen(dtype: str, odd: bool) -> pd.DataFrame:
+    """The regime of every shape: columns ``rows``, ``cols`` and ``regime``."""
+    size = ELEMENT_BYTES[dtype]
+    found = []
+    for cols in (c + odd for c in WIDTHS):
+        edges = cols * size % VECTOR_BYTES != 0
+        for rows in ROWS:
+            request = Request(
+                dtype, rows, cols, edges, contiguous=True, lines=cols * size % 128 == 0,
+                arch=ARCH, multiprocessors=MULTIPROCESSORS,
+            )  # fmt: skip
+            found.append((rows, cols, select(request, DEFAULT).regime))
+    return pd.DataFrame(found, columns=["rows", "cols", "regime"])
+
+
+def draw(ax: Axes, table: pd.DataFrame) -> None:
+    """A coloured cell a shape."""
+    numbers = table.assign(number=table["regime"].map(REGIMES.index))
+    grid = numbers.pivot_table(index="rows", columns="cols", values="number")
+    colours = ListedColormap([COLOURS[r] for r in REGIMES])
+    norm = BoundaryNorm(np.arange(len(REGIMES) + 1) - 0.5, len(REGIMES))
+    ax.pcolormesh(
+        np.log2(grid.columns), np.log2(grid.index), grid.to_numpy(), cmap=colours, norm=norm,
+        shading="nearest", rasterized=True,
+    )  # fmt: skip
+    for axis, values in ((ax.xaxis, grid.columns), (ax.yaxis, grid.index)):
+        ticks = log2_ticks(min(values), max(values))
+        axis.set_ticks([np.log2(t) for t in ticks], [human(t) for t in ticks])
+    ax.set(xlabel="columns", ylabel="rows")
+    ax.grid(visible=False)
+    for regime in REGIMES:
+        if regime in set(table["regime"]):
+            ax.plot([], [], "s", color=COLOURS[regime], markersize=7, label=regime)
+
+
+def main(
+    stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+) -> None:
+    """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
+    tables = {title: chosen(*asked) for title, asked in PANELS.items()}
+    panels = [page.Panel(title, table, draw, in_legend=False) for title, table in tables.items()]
+    note = f"what kernels/frontier selects, by the table of {DEFAULT}, of contiguous rows"
+    page.save([panels[:2], panels[2:]], note, stem)
+
+
+if __name__ == "__main__":
+    typer.run(main)

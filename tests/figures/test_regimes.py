@@ -1,0 +1,41 @@
+"""The map of regimes shows what is selected, cell by cell."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+
+from figures import regimes
+from kernels.frontier.plans import REGIMES
+from tests.commands import module
+from tests.figures.test_page import SUFFIXES
+
+
+@pytest.mark.parametrize(("dtype", "odd"), regimes.PANELS.values())
+def test_every_cell_has_the_colour_of_its_regime(dtype: str, odd: bool):
+    table = regimes.chosen(dtype, odd)
+    assert len(table) == len(regimes.ROWS) * len(regimes.WIDTHS)
+    assert ("tile" in set(table["regime"])) == odd
+    ax = Figure().subplots()
+    regimes.draw(ax, table)
+    (mesh,) = (c for c in ax.collections if isinstance(c, QuadMesh))
+    numbers = np.asarray(mesh.get_array()).reshape(len(regimes.ROWS), -1)
+    by_place = table.set_index(["rows", "cols"])["regime"]
+    widths = sorted(set(table["cols"]))
+    for i, rows in enumerate(regimes.ROWS):
+        drawn = [REGIMES[int(n)] for n in numbers[i]]
+        assert drawn == [by_place[rows, cols] for cols in widths]
+    labels = {str(line.get_label()) for line in ax.lines}
+    assert labels == set(table["regime"])
+
+
+def test_the_same_bytes_twice(tmp_path: Path):
+    stems = [tmp_path / name / "regimes" for name in ("one", "two")]
+    for stem in stems:
+        done = module("figures.regimes", "--stem", stem)
+        assert done.returncode == 0, done.stdout
+    for suffix in SUFFIXES:
+        first, second = (stem.with_name(f"regimes.{suffix}").read_bytes() for stem in stems)
+        assert first == second, suffix
