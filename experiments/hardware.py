@@ -38,11 +38,6 @@ def gpu_name(index: int = 0) -> str | None:
         return None
 
 
-def slug(name: str) -> str:
-    """A name fit for a folder: 'NVIDIA H200' becomes 'nvidia-h200'."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
 def commit() -> str:
     """The commit of this checkout, '-dirty' where tracked files differ, 'unknown' without git."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]

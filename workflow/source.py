@@ -8,8 +8,9 @@ from typing import Any
 import jsonschema
 import yaml
 
-from experiments.hardware import gpu_name, slug
+from experiments.hardware import gpu_name
 from experiments.listing import BadArchive, sums
+from kernels.names import slug
 
 ROOT = Path(__file__).parent.parent
 ARCHIVES = ROOT / "experiments" / "archive"

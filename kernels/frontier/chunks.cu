@@ -139,6 +139,7 @@ __global__ void __launch_bounds__((REDUCERS + WRITERS + 3) * 32, 1)
         initialised();
         written();
         number = *(volatile unsigned *)&scratch->launches + 1;
+        number += number == 0; // what was never written is 0
     }
     __syncthreads();
     Place<SLOTS> at;
@@ -271,6 +272,7 @@ __global__ void __launch_bounds__((REDUCERS + WRITERS + 3) * 32, 1)
                 __syncwarp();
                 row = over_warp(row);
             }
+            __syncwarp(); // every lane has read what the slot holds
             if (lane == 0) {
                 of_row[at.slot] = row;
                 arrive_at(&ready[at.slot]);

@@ -12,7 +12,7 @@ from kernels.compiled import (
 )
 from kernels.cuda_compiler import C_TYPES, PTXAS_OPTIONS, STANDARD, nvrtc_version, program
 from kernels.fingerprint import cuda_sources
-from kernels.frontier.plans import HOPPER, Plan
+from kernels.frontier.plans import VECTOR_BYTES, Plan
 from kernels.frontier.select import DEFAULT, Request, select
 from kernels.registry import ELEMENT_BYTES
 
@@ -25,10 +25,10 @@ def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
     number, size = int(arch.removeprefix("sm_")), ELEMENT_BYTES[dtype]
     found = []
     for cols in AHEAD:
-        edges = cols * size % 16 != 0
+        edges = cols * size % VECTOR_BYTES != 0
         request = Request(
             dtype, 10**6, cols, edges, contiguous=True, lines=not edges, arch=number,
-            multiprocessors=100 if number < HOPPER else 132,
+            multiprocessors=132,
         )  # fmt: skip
         found.append(select(request, DEFAULT).plan(cols, size, edges))
     return tuple(dict.fromkeys(found))
@@ -46,7 +46,7 @@ def _compile(plan: Plan, job: Job) -> Compiled:
     cubin, symbols, report = program(plan.file, job.arch, [name])
     row = Resources(
         job.arch, job.variant, "frontier", job.dtype, specialisation=plan.label,
-        edges=plan.edges, threads=plan.threads, dynamic_shared_bytes=0,
+        edges=plan.edges, threads=plan.threads, dynamic_shared_bytes=plan.ring_bytes,
         compiler=nvrtc_version(), **ptxas_facts(report, symbols[name]),
         code_bytes=code_bytes(cubin, symbols[name]),
     )  # fmt: skip

@@ -9,7 +9,8 @@ source   own; shared/KERNELS.md
 
 from __future__ import annotations
 
-from functools import cache
+import threading
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,13 +30,15 @@ from kernels.frontier.plans import (
     deal,
     tile_rows,
 )
-from kernels.frontier.select import Request, select
+from kernels.frontier.select import Request, possible, select
+from kernels.names import slug
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LARGE_SHARED = 48 * 1024  # from here on a kernel has to ask for it
 PORTABLE_CLUSTER = 8
+SHAPES_KEPT = 4096  # of those met, what was chosen for them
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:
@@ -47,7 +50,11 @@ def softmax(x: Tensor, out: Tensor) -> Tensor:
 
 
 def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
-    """The same by one shape of kernel, which must be possible (select.py)."""
+    """The same by one shape of kernel.  Raises ValueError where it cannot serve these rows."""
+    if torch.cuda.current_device() != x.device.index:
+        with torch.cuda.device(x.device):
+            return run(x, out, shape)
+    _bind(x.device.index)
     rows, cols = x.shape
     size, strides = x.element_size(), (x.stride(0), out.stride(0))
     asked = _request(x, out)
@@ -62,7 +69,8 @@ def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
             dealt = _dealt(shape, cols, size, asked.lines)
             numbers = (rows, dealt.chunks, dealt.vectors, shape.sizes[4])
             arguments += map(np.int32, numbers)
-            scratch = _scratch(rows * dealt.tickets, x.device.index, stream, _capture(stream))
+            tickets = 1 << (rows * dealt.tickets - 1).bit_length()  # few sizes serve all shapes
+            scratch = _scratch(tickets, x.device.index, stream, _capture(stream))
             arguments.append(scratch.data_ptr())
         else:
             arguments.append(np.int64(rows))
@@ -70,15 +78,27 @@ def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
     return out
 
 
+_CURRENT = threading.local()
+
+
+def _bind(device: int) -> None:
+    """Make the GPU current for the driver too: to torch it is, but a new thread has no context."""
+    if getattr(_CURRENT, "device", None) != device:
+        Device(device).set_current()
+        _CURRENT.device = device
+
+
 def _request(x: Tensor, out: Tensor) -> Request:
     rows, cols = x.shape
-    size, x_stride, out_stride = x.element_size(), x.stride(0), out.stride(0)
+    # One row has no stride that says anything.
+    x_stride, out_stride = (x.stride(0), out.stride(0)) if rows > 1 else (cols, cols)
+    size = x.element_size()
     device = _device(x.device.index)
     pointers, strides = x.data_ptr() | out.data_ptr(), (x_stride | out_stride) * size
     return Request(
         dtype=_NAMES[x.dtype], rows=rows, cols=cols,
         edges=(pointers | strides | cols * size) % VECTOR_BYTES != 0,
-        contiguous=x_stride == out_stride == cols or rows == 1,
+        contiguous=x_stride == out_stride == cols,
         lines=(x.data_ptr() | x_stride * size) % (LINE * VECTOR_BYTES) == 0,
         arch=device.arch, multiprocessors=device.multiprocessors,
     )  # fmt: skip
@@ -96,16 +116,15 @@ class _Gpu(NamedTuple):
 @cache
 def _device(index: int) -> _Gpu:
     facts = torch.cuda.get_device_properties(index)
-    slug = "-".join(facts.name.lower().split())
-    return _Gpu(slug, 10 * facts.major + facts.minor, facts.multi_processor_count)
+    return _Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
 
 
-@cache
+@lru_cache(SHAPES_KEPT)
 def _chosen(request: Request, device: int) -> Shape:
     return select(request, _device(device).name)
 
 
-@cache
+@lru_cache(SHAPES_KEPT)
 def _dealt(shape: Shape, cols: int, size: int, lines: bool) -> Deal:
     return deal(shape, cols, size, lines)
 
@@ -120,6 +139,7 @@ def _capture(stream: int) -> int:
 # By device: zeroed, and nobody's yet.  A graph takes one, since memory that is zeroed while it is
 # captured is zeroed by every replay.
 _SPARE: dict[int, list[Tensor]] = {}
+_TAKING = threading.Lock()
 
 
 @cache
@@ -131,10 +151,11 @@ def _scratch(tickets: int, device: int, stream: int, capture: int) -> Tensor:
     """
     size = 16 + 16 * tickets
     if capture:
-        spare = _SPARE.get(device, [])
-        fitting = [i for i, memory in enumerate(spare) if memory.numel() >= size]
-        if fitting:
-            return spare.pop(min(fitting, key=lambda i: spare[i].numel()))
+        with _TAKING:
+            spare = _SPARE.get(device, [])
+            fitting = [i for i, memory in enumerate(spare) if memory.numel() >= size]
+            if fitting:
+                return spare.pop(min(fitting, key=lambda i: spare[i].numel()))
         return torch.zeros(size, dtype=torch.uint8, device=f"cuda:{device}")
     mine, other = torch.zeros(2, size, dtype=torch.uint8, device=f"cuda:{device}").unbind()
     torch.cuda.current_stream(device).synchronize()
@@ -147,8 +168,10 @@ class _Loaded(NamedTuple):
     config: LaunchConfig
 
 
-@cache
+@lru_cache(SHAPES_KEPT)
 def _loaded(shape: Shape, asked: Request, dtype: torch.dtype, device: int) -> _Loaded:
+    if not possible(shape, asked):
+        raise ValueError(f"{shape} cannot serve {asked}")
     plan = shape.plan(asked.cols, asked.size, asked.edges)
     kernel = _kernel(plan, dtype, device)
     grid, shared, more = asked.rows, 0, {}
@@ -172,7 +195,6 @@ def _loaded(shape: Shape, asked: Request, dtype: torch.dtype, device: int) -> _L
 
 @cache
 def _kernel(plan: Plan, dtype: torch.dtype, device: int) -> Any:
-    Device(device).set_current()
     job = Job("frontier", _NAMES[dtype], f"sm_{_device(device).arch}")
     made = compile_plan(plan, job)
     return ObjectCode.from_cubin(made.cubin).get_kernel(made.kernels[0].symbol)

@@ -12,8 +12,9 @@ VECTOR_BYTES = 16
 WARP_THREADS, TILE_THREADS = 128, 64  # of a block of these regimes
 LINE = 8  # vectors of a line of memory
 TILE_BYTES = 8192  # of shared memory that a tile takes at most, if it is more than one row
-# Those whose kernels need clusters or the copy engine, and the first architecture that has them.
-HOPPER_REGIMES, HOPPER = ("tile", "cluster", "chunks"), 90
+# Those whose kernels need clusters of 16, the copy engine or 216 KB of a block's shared memory, and
+# the architectures that have them.
+HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "chunks"), (90, 100, 103)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,13 @@ class Plan:
             case "chunks":
                 return 32 * (sum(self.shape.sizes[2:4]) + 3)
         return self.shape.sizes[0]
+
+    @property
+    def ring_bytes(self) -> int:
+        """Of shared memory that chunks lie in; a tile's follow from the row's width."""
+        if self.shape.regime != "chunks":
+            return 0
+        return self.shape.sizes[0] * self.shape.sizes[1] * VECTOR_BYTES
 
     @property
     def label(self) -> str:

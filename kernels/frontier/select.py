@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from kernels.frontier.plans import (
-    HOPPER,
     HOPPER_REGIMES,
+    HOPPERS,
     VECTOR_BYTES,
     Shape,
     deal,
@@ -21,7 +21,7 @@ from kernels.frontier.plans import (
 from kernels.registry import ELEMENT_BYTES
 
 TABLES = Path(__file__).parent / "tables"
-# Serves GPUs from Hopper on that have no table of their own.
+# Serves GPUs of HOPPERS that have no table of their own.
 DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
@@ -72,21 +72,21 @@ def table(gpu: str) -> Table:
 
 def select(request: Request, gpu: str) -> Shape:
     """The shape for ``request`` on ``gpu`` (a slug)."""
-    if request.arch >= HOPPER:
+    if request.arch in HOPPERS:
         if few := _for_few_rows(request):
             return few
         entries = table(gpu)[request.dtype, request.edges]
-        # Measured at the next width, not at the last: it holds the row.
-        index = min(bisect_left([e.cols for e in entries], request.cols), len(entries) - 1)
-        shape = entries[index].shape
-        if possible(shape, request):
+        index = bisect_left([e.cols for e in entries], request.cols)
+        # At the next width that was measured; beyond the last, only what no thread has to hold.
+        shape = entries[min(index, len(entries) - 1)].shape
+        if (index < len(entries) or shape.regime == "chunks") and possible(shape, request):
             return shape
     return _by_rule(request)
 
 
 def possible(shape: Shape, request: Request) -> bool:
     """Whether ``shape`` can serve ``request``."""
-    if shape.regime in HOPPER_REGIMES and request.arch < HOPPER:
+    if shape.regime in HOPPER_REGIMES and request.arch not in HOPPERS:
         return False
     if shape.why_not(request.cols, request.size, request.edges, request.contiguous):
         return False
@@ -105,7 +105,8 @@ def _for_few_rows(request: Request) -> Shape | None:
     vectors = request.cols * request.size // VECTOR_BYTES
     for blocks, room in ((16, 7), (8, 15), (4, 30)):
         share = vectors // blocks
-        if request.rows <= room and 64 <= share <= 8 * 1024:
+        fits = request.rows <= room and request.rows * blocks <= request.multiprocessors
+        if fits and 64 <= share <= 8 * 1024:
             threads = next(t for t in (128, 256, 512, 1024) if t == 1024 or share <= 4 * t)
             return Shape("cluster", (threads, blocks), raw=request.size == 2)
     return None

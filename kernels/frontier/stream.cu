@@ -2,7 +2,7 @@
 // again for its probabilities.
 //   moves    X twice, Y once
 //   launch   grid = rows, block = THREADS
-//   holds    any row, on any GPU
+//   holds    any row, on any GPU from Ampere on
 //   teaches  what is left where no other regime holds a row
 //   source   online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867
 
@@ -24,16 +24,16 @@ __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < EACH; ++i)
             raw[i] = in.load(j + THREADS * i);
         float max = fmaxf(mine.max, largest<T>(raw)), base = base_of(max);
-        mine.sum *= exp2_fast((mine.max - base) * LOG2E);
-        mine.max = max;
+        float sum = 0.0f; // of this trip: a long row's sum is one of sums
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
             float v[WIDTH<T>];
             unpack<T>(raw[i], v);
 #pragma unroll
             for (float e : v)
-                mine.sum += exp2_fast((e - base) * LOG2E);
+                sum += exp2_fast((e - base) * LOG2E);
         }
+        mine = {max, mine.sum * exp2_fast((mine.max - base) * LOG2E) + sum};
     }
     float max = fmaxf(mine.max, edge), base = base_of(max);
     mine = {max,

@@ -1,7 +1,7 @@
 // warp: LANES lanes a row, the row in their registers; 128 / LANES rows a block.
 //   moves    X once, Y once
 //   launch   grid = rows * LANES / 128, block = 128
-//   holds    LANES * VECTORS vectors of 16 bytes; with edges LANES is 16 or more
+//   holds    LANES * VECTORS vectors of 16 bytes; with edges LANES is 8 or more, of 16 bits 16
 //   teaches  short rows need no barrier: the bytes in flight come from many rows at once
 //   source   warp rows as in PyTorch's softmax; shared/KERNELS.md, W
 

@@ -145,7 +145,8 @@ def test_widths_astride_every_threshold(dtype: str):
     softmax = bind("frontier")
     for entries in table("nvidia-h200").values():
         for cols in (e.cols + d for e in entries for d in (-1, 0, 1) if e.cols < 300_000):
-            x = planted(max(2, 2**16 // cols), cols, getattr(torch, dtype), "cuda", seed=cols)
+            # More rows than go to clusters because they are few.
+            x = planted(max(40, 2**16 // cols), cols, getattr(torch, dtype), "cuda", seed=cols)
             verdict = check(x, softmax(x, torch.full_like(x, torch.nan)))
             assert verdict.ok, (cols, verdict.reason)
 
@@ -157,7 +158,7 @@ def test_random_shapes_strides_and_offsets_agree_with_float64():
     for number in range(300):
         dtype = getattr(torch, draw.choice(DTYPES))
         cols = int(2 ** draw.uniform(0, 18))
-        rows = draw.randint(1, max(1, min(400, 2**20 // cols)))
+        rows = draw.randint(1, max(50, min(400, 2**20 // cols)))
         stride, offset = cols + draw.choice((0, 0, 1, 8, 13)), draw.choice((0, 0, 1, 3, 8))
         memory = torch.zeros(rows * stride + offset, dtype=dtype, device="cuda")
         x = memory.as_strided((rows, cols), (stride, 1), offset)
