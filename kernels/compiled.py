@@ -15,7 +15,7 @@ from kernels.registry import ROOT
 
 CACHE = Path(os.environ.get("SOFTMAX_CACHE", ROOT.parent / "results" / "cache"))
 
-FORMAT = 3  # of what the cache stores
+FORMAT = 4  # of what the cache stores
 
 
 class CompileError(RuntimeError):

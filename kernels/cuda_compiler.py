@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from kernels.compiled import (
     Compiled,
@@ -121,6 +122,17 @@ def program(
     return bytes(code.code), text, log.getvalue()
 
 
+def kernel(
+    job: Job, framework: str, cubin: bytes, report: str, symbol: str, **facts: Any
+) -> Kernel:
+    """Kernel ``symbol`` of a program and what it uses; ``facts`` are more fields of Resources."""
+    row = Resources(
+        job.arch, job.variant, framework, job.dtype, compiler=nvrtc_version(),
+        **ptxas_facts(report, symbol), code_bytes=code_bytes(cubin, symbol), **facts,
+    )  # fmt: skip
+    return Kernel(symbol, row)
+
+
 def _compile(v: Variant, job: Job) -> Compiled:
     assert v.launch is not None, f"{v.name} has no launch policy in the registry"
     # In one program: reading the headers takes longer than compiling a kernel.
@@ -128,14 +140,11 @@ def _compile(v: Variant, job: Job) -> Compiled:
     cubin, symbols, report = program(v.path, job.arch, wanted, v.launch.defines)
     kernels = []
     for name, instance in wanted.items():
-        symbol = symbols[name]
         held = v.launch.cols_held(instance.tile)
         threads, shared = v.launch.block(held or sys.maxsize)
-        row = Resources(
-            job.arch, v.name, v.framework, job.dtype, specialisation=instance.label,
-            cols_held=held, edges=instance.edges, threads=threads, dynamic_shared_bytes=shared,
-            compiler=nvrtc_version(), **ptxas_facts(report, symbol),
-            code_bytes=code_bytes(cubin, symbol),
-        )  # fmt: skip
-        kernels.append(Kernel(symbol, row))
+        facts = {
+            "specialisation": instance.label, "cols_held": held, "edges": instance.edges,
+            "threads": threads, "dynamic_shared_bytes": shared,
+        }  # fmt: skip
+        kernels.append(kernel(job, v.framework, cubin, report, symbols[name], **facts))
     return Compiled(cubin, tuple(kernels))

@@ -1,16 +1,7 @@
 """One plan to a cubin: through NVRTC, kept by content."""
 
-from kernels.compiled import (
-    Compiled,
-    Job,
-    Kernel,
-    Resources,
-    cached,
-    code_bytes,
-    content_key,
-    ptxas_facts,
-)
-from kernels.cuda_compiler import C_TYPES, PTXAS_OPTIONS, STANDARD, nvrtc_version, program
+from kernels.compiled import Compiled, Job, cached, content_key
+from kernels.cuda_compiler import C_TYPES, PTXAS_OPTIONS, STANDARD, kernel, nvrtc_version, program
 from kernels.fingerprint import cuda_sources
 from kernels.frontier.plans import VECTOR_BYTES, Plan
 from kernels.frontier.select import DEFAULT, Request, select
@@ -44,10 +35,9 @@ def compile_plan(plan: Plan, job: Job) -> Compiled:
 def _compile(plan: Plan, job: Job) -> Compiled:
     name = plan.expression(C_TYPES[job.dtype])
     cubin, symbols, report = program(plan.file, job.arch, [name])
-    row = Resources(
-        job.arch, job.variant, "frontier", job.dtype, specialisation=plan.label,
-        edges=plan.edges, threads=plan.threads, dynamic_shared_bytes=plan.ring_bytes,
-        compiler=nvrtc_version(), **ptxas_facts(report, symbols[name]),
-        code_bytes=code_bytes(cubin, symbols[name]),
+    made = kernel(
+        job, "frontier", cubin, report, symbols[name], specialisation=plan.label,
+        cols_held=plan.cols_held(ELEMENT_BYTES[job.dtype]), edges=plan.edges, threads=plan.threads,
+        dynamic_shared_bytes=plan.ring_bytes,
     )  # fmt: skip
-    return Compiled(cubin, (Kernel(symbols[name], row),))
+    return Compiled(cubin, (made,))

@@ -46,18 +46,22 @@ def softmax(x: Tensor, out: Tensor) -> Tensor:
     rows, cols = x.shape
     if rows == 0 or cols == 0:
         return out
-    return run(x, out, _chosen(_request(x, out), x.device.index))
+    asked = _request(x, out)
+    return _launch(x, out, _chosen(asked, x.device.index), asked)
 
 
 def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
     """The same by one shape of kernel.  Raises ValueError where it cannot serve these rows."""
+    return _launch(x, out, shape, _request(x, out))
+
+
+def _launch(x: Tensor, out: Tensor, shape: Shape, asked: Request) -> Tensor:
     if torch.cuda.current_device() != x.device.index:
         with torch.cuda.device(x.device):
-            return run(x, out, shape)
+            return _launch(x, out, shape, asked)
     _bind(x.device.index)
     rows, cols = x.shape
     size, strides = x.element_size(), (x.stride(0), out.stride(0))
-    asked = _request(x, out)
     kernel, config = _loaded(shape, asked, x.dtype, x.device.index)
     stream = torch.cuda.current_stream(x.device).cuda_stream
     arguments: list[Any] = [x.data_ptr(), out.data_ptr()]

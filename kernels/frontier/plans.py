@@ -100,6 +100,16 @@ class Plan:
                 return 32 * (sum(self.shape.sizes[2:4]) + 3)
         return self.shape.sizes[0]
 
+    def cols_held(self, size: int) -> int:
+        """Columns, of elements of ``size`` bytes, that a row's threads hold; 0 if they do not."""
+        sizes, width = self.shape.sizes, VECTOR_BYTES // size
+        match self.shape.regime:
+            case "tile":
+                return sizes[0] * self.held
+            case "cluster":
+                return sizes[0] * sizes[1] * self.held * width
+        return sizes[0] * self.held * width
+
     @property
     def ring_bytes(self) -> int:
         """Of shared memory that chunks lie in; a tile's follow from the row's width."""

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from experiments.sweeps.sweep import EXACT
 from experiments.tables import gbps, useful_bytes
-from figures import FIGURES, accuracy, numerics, page, resources
+from figures import FIGURES, numerics, page, resources
 from figures.curves import human, linear_axis, log2_axis, log2_ticks, with_bandwidth_interval
 from figures.look import drawn
 from tests.figures.conftest import STALE, resources_of
@@ -365,27 +365,3 @@ def test_ticks_are_few_powers_of_two():
     assert log2_ticks(64, 2**20) == [64, 1024, 16_384, 262_144]
     assert log2_ticks(1, 256) == [1, 4, 16, 64, 256]
     assert log2_ticks(1000, 1000) == []
-
-
-def test_accuracy_has_the_worst_of_all_shapes_and_of_all_sums():
-    cells = [("normal", 8, 1.5, 2.0**-24), ("normal", 9, 2.5, 3 * 2.0**-24), ("one-hot", 8, 0.5, 0)]
-    rows = [
-        {"variant": "triton_row", "dtype": "float32", "input": kind, "cols": cols, "status": "ok",
-         "max_ulps": ulps, "row_sum_err": error}
-        for kind, cols, ulps, error in cells
-    ]  # fmt: skip
-    wrong = {**rows[0], "variant": "torch_naive", "status": "wrong"}
-    ((panel,),) = accuracy.panels(pd.DataFrame([*rows, wrong]))
-    ax = Figure().subplots()
-    panel.draw(ax, panel.table)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["normal", "one-hot", "row sums"]
-    assert [text.get_text() for text in ax.texts] == ["2.5", "0.5", "3"]
-
-
-@pytest.mark.parametrize(
-    ("ulps", "text"),
-    [(0.5, "0.5"), (0.2123, "0.21"), (2.5e-5, "0"), (8.34, "8.3"), (97.2, "97"), (121.4, "121"),
-     (12_345.0, "12345"), (np.nan, "")],
-)  # fmt: skip
-def test_a_cell_has_room_for_its_error(ulps: float, text: str):
-    assert accuracy.short(ulps) == text

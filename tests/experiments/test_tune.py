@@ -1,0 +1,40 @@
+"""What tuning measures: shapes that can serve a width, the shipped table's among them."""
+
+import json
+
+import pytest
+
+from experiments.tune import CHUNKS, WIDTHS, candidates
+from kernels.frontier.plans import VECTOR_BYTES, Shape
+from kernels.frontier.select import DEFAULT, TABLES, Request, possible
+
+TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("edges", [False, True])
+def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
+    for cols in (c + edges for c in WIDTHS):
+        request = Request(
+            "float32" if size == 4 else "float16", 10**6, cols, edges, contiguous=True,
+            lines=False, arch=90, multiprocessors=132,
+        )  # fmt: skip
+        shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
+        assert shapes, cols
+        assert len(set(shapes)) == len(shapes)
+        for shape in shapes:
+            plan = shape.plan(cols, size, edges)
+            held = plan.cols_held(size)
+            whole = cols - cols % (VECTOR_BYTES // size)
+            assert held >= (cols if shape.regime == "tile" else whole) or shape.regime == "chunks"
+            # Nobody's registers hold more than 255 words beside the rest.
+            assert plan.held * (4 if shape.raw else VECTOR_BYTES // size) < 255
+
+
+def test_the_shipped_table_chose_among_them():
+    assert len(TABLE) > 200
+    for entry in TABLE:
+        size = 4 if entry["dtype"] == "float32" else 2
+        shape = Shape(entry["regime"], tuple(entry["sizes"]), entry["raw"])
+        assert shape in set(candidates(entry["cols"], size, entry["edges"])), entry
+    assert {tuple(e["sizes"]) for e in TABLE if e["regime"] == "chunks"} <= set(CHUNKS)
