@@ -3,6 +3,7 @@
 python -m figures.regimes --stem OUTDIR/regimes
 """
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from figures import page
 from figures.curves import human, log2_ticks
 from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 from kernels.frontier.plans import REGIMES, VECTOR_BYTES
-from kernels.frontier.select import DEFAULT, Request, select
+from kernels.frontier.select import DEFAULT, TABLES, Request, select
 from kernels.registry import ELEMENT_BYTES
 
 COLOURS = dict(zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, PURPLE, GREY), strict=True))
@@ -66,14 +67,24 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
             ax.plot([], [], "s", color=COLOURS[regime], markersize=7, label=regime)
 
 
+def stamp() -> str:
+    """What the map shows, and when and of which code its table was measured."""
+    told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
+    commit, *changed = told["code_commit"].split("-")
+    code = f"code {commit[:7]}{' with changes that were not landed' if changed else ''}"
+    words = (
+        "what kernels/frontier selects for contiguous rows; the rule for few rows is not measured"
+    )
+    return " · ".join([words, told["gpu"], f"table measured {told['measured_utc'][:10]}", code])
+
+
 def main(
     stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
 ) -> None:
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     tables = {title: chosen(*asked) for title, asked in PANELS.items()}
     panels = [page.Panel(title, table, draw, in_legend=False) for title, table in tables.items()]
-    note = f"what kernels/frontier selects, by the table of {DEFAULT}, of contiguous rows"
-    page.save([panels[:2], panels[2:]], note, stem)
+    page.save([panels[:2], panels[2:]], stamp(), stem)
 
 
 if __name__ == "__main__":

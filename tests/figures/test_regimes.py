@@ -1,5 +1,6 @@
 """The map of regimes shows what is selected, cell by cell."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,17 @@ def test_every_cell_has_the_colour_of_its_regime(dtype: str, odd: bool):
         assert drawn == [by_place[rows, cols] for cols in widths]
     labels = {str(line.get_label()) for line in ax.lines}
     assert labels == set(table["regime"])
+
+
+def test_the_stamp_says_when_and_of_which_code_the_table_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(regimes, "TABLES", tmp_path)
+    for commit, said in (("a" * 40, "code aaaaaaa"), ("b" * 40 + "-dirty", "bbb with changes")):
+        told = {"gpu": "NVIDIA H200", "measured_utc": "2026-11-21T21:08:51Z", "code_commit": commit}
+        (tmp_path / "nvidia-h200.json").write_text(json.dumps(told))
+        assert said in regimes.stamp()
+        assert "NVIDIA H200 · table measured 2026-11-21" in regimes.stamp()
 
 
 def test_the_same_bytes_twice(tmp_path: Path):
