@@ -39,6 +39,7 @@ class Request:
     lines: bool
     arch: int
     multiprocessors: int
+    invariant: bool = False
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.frontier.backward_plans import BackwardPlan
 from kernels.frontier.compiler import AHEAD, ahead
 from kernels.frontier.plans import (
     LINE,
@@ -125,6 +126,9 @@ def test_the_shipped_table_has_every_dtype_with_edges_and_without():
 def test_plans_compiled_ahead_differ_and_suit_the_architecture(dtype: str, arch: str):
     plans = ahead(dtype, arch)
     assert len(set(plans)) == len(plans) > len(AHEAD) // 2
-    regimes = {p.shape.regime for p in plans}
+    backward = {p.shape.regime for p in plans if isinstance(p, BackwardPlan)}
+    assert "stream" in backward
+    assert ("cluster" in backward) == (arch != "sm_80")
+    regimes = {p.shape.regime for p in plans if not isinstance(p, BackwardPlan)}
     assert ("chunks" in regimes) == (arch != "sm_80")
     assert ("stream" in regimes) == (arch == "sm_80")
