@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
+from torch._C import (
+    DispatchKey,
+    DispatchKeySet,
+    _dispatch_keys,
+    _is_tracing,
+    _len_torch_dispatch_stack,
+)
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
 from kernels import ops
 from kernels.frontier import frontier
 from kernels.frontier.rows import as_rows
+from kernels.prepared import THREAD, launch
 
 
 def softmax(
@@ -34,19 +42,22 @@ def softmax(
     ``x`` has not, ValueError for another ``out``, RuntimeError for ``out`` where gradients are
     wanted.
     """
+    # A plain call goes past the dispatcher, which from Python takes longer than all else before
+    # the launch. What is in the key is looked at once.
     if (
         not torch.compiler.is_compiling()
         and out is None
-        and dtype is None
-        and _plain(x)
-        and (dim == -1 or dim == x.dim() - 1)
-        and x.is_contiguous()
-        and x.dtype in frontier.NAMES
-        and x.numel() <= ops.MOST_COLS
+        and _dense(x)
         and not (x.requires_grad and torch.is_grad_enabled())
-        and ops.served(x.get_device())
+        and not _observed()
     ):
-        return frontier.softmax(x, torch.empty_like(x), invariant)
+        source, device = x.data_ptr(), x.get_device()
+        lies = source % frontier.LINE_BYTES
+        key = (x.dtype, x.shape, x.stride(), lies, device, dim, dtype, invariant)
+        if key in THREAD.launches or _plain(x, dim, dtype):
+            y = torch.empty_like(x)  # of CUDA memory, so on a boundary of 256 bytes or more
+            launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
+            return y
     return _any(x, dim, out, dtype, invariant)
 
 
@@ -81,46 +92,58 @@ def _differentiated_by_func() -> bool:
 
 
 def _keys(*names: str) -> int:
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
+    keys = DispatchKeySet(getattr(DispatchKey, names[0]))
     for name in names[1:]:
-        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+        keys = keys | DispatchKeySet(getattr(DispatchKey, name))
     return keys.raw_repr()
 
 
-# What the dispatcher looks at: of a tensor, outside inference mode and in it; of the thread.
+# The dispatcher's keys of a tensor in CUDA memory, made outside inference mode and in it.
 _DENSE = {
     _keys("CUDA", "AutocastCUDA", "ADInplaceOrView", "AutogradCUDA"),
     _keys("CUDA", "AutocastCUDA"),
 }
-_NO_MODE = {_keys("BackendSelect", "ADInplaceOrView"), _keys("BackendSelect")}
 
 
-def _plain(x: Tensor) -> bool:
-    """Whether a call may go past the dispatcher, which takes longer than all else before a launch.
+def _dense(x: Tensor) -> bool:
+    """Whether ``x`` is plain CUDA memory: not sparse, nested, negated, batched, fake, traced."""
+    return isinstance(x, Tensor) and _dispatch_keys(x).raw_repr() in _DENSE
 
-    It may for a tensor of plain CUDA memory (not sparse, nested, negated, batched, fake or of a
-    subclass) while no autocast, forward-mode derivative, trace or other mode looks on.
-    """
+
+def _observed() -> bool:
+    """Whether a mode of PyTorch has to see the call."""
     return (
-        isinstance(x, Tensor)
-        and torch._C._dispatch_keys(x).raw_repr() in _DENSE
-        and torch._C._dispatch_tls_local_include_set().raw_repr() in _NO_MODE
-        and not torch.is_autocast_enabled()
-        and forward_ad._current_level < 0
+        _len_torch_dispatch_stack() > 0
+        or _is_tracing()
+        or torch.is_autocast_enabled()
+        or forward_ad._current_level >= 0
+    )
+
+
+def _plain(x: Tensor, dim: int, dtype: torch.dtype | None) -> bool:
+    """Whether the kernels take ``x`` as it lies, and a contiguous output."""
+    return (
+        dtype in (None, x.dtype)
+        and (dim == -1 or dim == x.dim() - 1)
+        and x.is_contiguous()
+        and ops.serves(x, -1, x.dtype)
     )
 
 
 def _direct(x: Tensor, dim: int, out: Tensor) -> bool:
-    """Whether a kernel may write to ``out`` itself: rows that no memory shares."""
-    if not (_plain(x) and _plain(out) and x.dtype == out.dtype and ops.serves(x, dim, x.dtype)):
+    """Whether a kernel may write to ``out`` itself: rows apart from each other and from ``x``."""
+    if _observed() or not (_dense(x) and _dense(out)) or x.dtype != out.dtype:
         return False
     moved = out.movedim(dim, -1) if out.dim() else out
     rows = as_rows(moved.shape, moved.stride())
-    if rows is None or (rows.rows > 1 and rows.stride < rows.cols):
+    if (
+        rows is None
+        or (rows.rows > 1 and rows.stride < rows.cols)
+        or not ops.serves(x, dim, x.dtype)
+    ):
         return False
-    if x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
-        return True
-    return x.data_ptr() == out.data_ptr() and x.stride() == out.stride()
+    same = x.data_ptr() == out.data_ptr() and x.stride() == out.stride()
+    return same or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
 
 
 def _checked(x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None) -> torch.dtype:
@@ -128,6 +151,11 @@ def _checked(x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None)
     if not isinstance(x, Tensor):
         raise TypeError(
             f"softmax expects a torch.Tensor; got {type(x).__name__}: pass torch.as_tensor(x)"
+        )
+    if not isinstance(dim, int) or not isinstance(dtype, torch.dtype | None):
+        raise TypeError(
+            f"softmax expects an int for dim and a torch.dtype or None for dtype; got {dim!r} and "
+            f"{dtype!r}"
         )
     dims = max(1, x.dim())
     if not -dims <= dim < dims:

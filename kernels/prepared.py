@@ -117,14 +117,14 @@ class _Thread(threading.local):
         self.launches: dict[Any, Launch] = {}
 
 
-_THREAD = _Thread()
+THREAD = _Thread()
 
 
 def make_current(device: int) -> None:
     """Make torch's current GPU the driver's too, which in a new thread has none."""
-    if _THREAD.device != device:
+    if THREAD.device != device:
         Device(device).set_current()
-        _THREAD.device = device
+        THREAD.device = device
 
 
 def launch(device: int, key: Any, prepare: Callable[[], Launch], *pointers: int) -> None:
@@ -136,9 +136,9 @@ def launch(device: int, key: Any, prepare: Callable[[], Launch], *pointers: int)
     if torch._C._cuda_getDevice() != device:
         with torch.cuda.device(device):
             return launch(device, key, prepare, *pointers)
-    if _THREAD.device != device:
+    if THREAD.device != device:
         make_current(device)
-    launches = _THREAD.launches
+    launches = THREAD.launches
     ready = launches.get(key)
     if ready is None:
         if len(launches) == KEPT:

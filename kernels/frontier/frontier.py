@@ -48,7 +48,7 @@ def softmax(
         x.dtype, x.shape, x.stride(), out.stride(), source % LINE_BYTES, to % VECTOR_BYTES, device,
         invariant, shape,
     )  # fmt: skip
-    launch(device, key, lambda: _prepare(x, out, invariant, shape), source, to)
+    launch(device, key, lambda: prepare(x, out, invariant, shape), source, to)
     return out
 
 
@@ -57,7 +57,8 @@ def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
     return softmax(x, out, shape=shape)
 
 
-def _prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None) -> Launch:
+def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None) -> Launch:
+    """The launch for tensors that lie as these, from the addresses of both; as ``softmax``."""
     if x.numel() == 0:
         return nothing
     asked, device = _request(x, out, invariant), x.get_device()

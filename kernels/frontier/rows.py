@@ -17,6 +17,8 @@ def as_rows(shape: Sequence[int], strides: Sequence[int]) -> Rows | None:
     if not shape:
         return Rows(1, 1, 1)
     cols = shape[-1]
+    if 0 in shape:
+        return Rows(0, cols, cols)
     if cols > 1 and strides[-1] != 1:
         return None
     rows, stride = 1, cols  # one row has no stride that says anything
