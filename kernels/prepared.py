@@ -136,8 +136,7 @@ def launch(device: int, key: Any, prepare: Callable[[], Launch], *pointers: int)
     if torch._C._cuda_getDevice() != device:
         with torch.cuda.device(device):
             return launch(device, key, prepare, *pointers)
-    if THREAD.device != device:
-        make_current(device)
+    make_current(device)
     launches = THREAD.launches
     ready = launches.get(key)
     if ready is None:

@@ -59,6 +59,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     monkeypatch.setattr(driver, "cuLaunchKernelEx", listen)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 77, raising=False)
+    monkeypatch.setattr(prepared, "make_current", lambda device: None)
     monkeypatch.setattr(prepared, "relaxed", nullcontext)
     monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
     for module in (frontier, backward):
