@@ -21,7 +21,9 @@ def variant_sha256(variant: Variant) -> str:
     """SHA-256 (hex) of the variant's code, options and launch policy."""
     code = _cuda(variant.path) if variant.path.suffix == ".cu" else _python(variant.path)
     if variant.framework == "frontier":
-        code += "".join(map(_cuda, sorted(variant.path.parent.glob("*.cu"))))
+        # No sweep times the gradient.
+        timed = [p for p in variant.path.parent.glob("*.cu") if not p.name.startswith("backward")]
+        code += "".join(map(_cuda, sorted(timed)))
         code += "".join(p.read_text() for p in sorted(variant.path.parent.glob("tables/*.json")))
     told = "".join(f"{name}={value}\n" for name, value in variant.options)
     return hashlib.sha256(f"{code}\n{told}{_policy(variant.launch)}".encode()).hexdigest()

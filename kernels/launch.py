@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import compile_cuda, instances
 from kernels.outputs import Output, TopK
+from kernels.prepared import make_current
 from kernels.registry import Variant, variant
 
 # (x, out) -> out, where out is a Tensor, or a TopK if the variant's k says so.
@@ -116,10 +117,15 @@ class _Cuda:
         import numpy as np
         from cuda.core import LaunchConfig, launch
 
+        device = x.get_device()
+        if torch.cuda.current_device() != device:
+            with torch.cuda.device(device):
+                return self(x, out)
+        make_current(device)
         (rows, cols), policy = x.shape, self.policy
         tile = policy.tile(cols)
         whole = policy.whole and policy.filled(cols) and _on_16_bytes(x) and _on_16_bytes(out)
-        kernels = self.loaded.get((x.dtype, tile, whole)) or self._load(x, tile, whole)
+        kernels = self.loaded.get((device, x.dtype, tile, whole)) or self._load(x, tile, whole)
         threads, shared = policy.block(cols)
         config = LaunchConfig(
             grid=-(-rows // policy.rows) * policy.splits, block=threads, shmem_size=shared
@@ -140,15 +146,14 @@ class _Cuda:
             # A maximum and a sum for each block; kept by the stream's order until both have run.
             parts = torch.empty(rows * policy.splits * 2, dtype=torch.float32, device=x.device)
             arguments.insert(2, parts.data_ptr())
-        stream = _stream(torch.cuda.current_stream(x.device).cuda_stream)
+        stream = _stream(torch.cuda.current_stream(device).cuda_stream)
         for kernel in kernels:
             launch(stream, config, kernel, *arguments)
         return out
 
     def _load(self, x: Tensor, tile: tuple[int, int] | None, whole: bool):
-        from cuda.core import Device, ObjectCode
+        from cuda.core import ObjectCode
 
-        Device(x.device.index).set_current()
         job = Job(self.variant.name, str(x.dtype).removeprefix("torch."), architecture())
         try:
             made = compile_cuda(self.variant, job)
@@ -160,7 +165,7 @@ class _Cuda:
             for kernel, instance in zip(made.kernels, instances(self.policy), strict=True)
             if instance.tile == tile and bool(instance.whole) == whole
         ]
-        self.loaded[x.dtype, tile, whole] = kernels
+        self.loaded[x.get_device(), x.dtype, tile, whole] = kernels
         return kernels
 
 

@@ -3,6 +3,7 @@
 from kernels.compiled import Compiled, Job, cached, content_key
 from kernels.cuda_compiler import C_TYPES, PTXAS_OPTIONS, STANDARD, kernel, nvrtc_version, program
 from kernels.fingerprint import cuda_sources
+from kernels.frontier.backward_plans import backward_plan
 from kernels.frontier.plans import VECTOR_BYTES, Plan
 from kernels.frontier.select import DEFAULT, Request, select
 from kernels.registry import ELEMENT_BYTES
@@ -12,9 +13,9 @@ AHEAD = (64, 63, 1024, 8192, 32_768, 50_257, 131_072, 1_048_576)
 
 
 def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
-    """What is compiled without a GPU: the plans of many rows of AHEAD columns."""
+    """What is compiled without a GPU: for many rows of AHEAD columns, and for their gradients."""
     number, size = int(arch.removeprefix("sm_")), ELEMENT_BYTES[dtype]
-    found = []
+    found: list[Plan] = []
     for cols in AHEAD:
         edges = cols * size % VECTOR_BYTES != 0
         request = Request(
@@ -22,6 +23,7 @@ def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
             multiprocessors=132,
         )  # fmt: skip
         found.append(select(request, DEFAULT).plan(cols, size, edges))
+        found.append(backward_plan(cols, size, edges, number))
     return tuple(dict.fromkeys(found))
 
 

@@ -1,4 +1,4 @@
-// on_the_host: a kernel of kernels/cuda compiled by a C++ compiler, to be run without a GPU.
+// on_the_host: a kernel of kernels/ compiled by a C++ compiler, to be run without a GPU.
 // The threads of a warp take turns, each from one meeting (a shuffle, a vote) to the next, and the
 // warps of a block, each from one barrier to the next; in every other block the last warp goes
 // first. Every thread that is still there must come to the same meetings. The headers of CUDA are
@@ -13,7 +13,7 @@
 #define __device__
 #define __global__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __expf(v) std::exp(v)
 #define CUDART_INF_F HUGE_VALF
 
@@ -47,7 +47,7 @@ static const int *meet(int mine) {
     return all + threadIdx.x / 32 * 32;
 }
 
-template <class To, class From> To bits(From v) {
+template <class To, class From> To same_bits(From v) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
     std::memcpy(&to, &v, sizeof to);
@@ -59,20 +59,24 @@ static void __syncthreads() {
     threads[threadIdx.x].at_barrier = true;
     meet(0);
 }
-static int __float_as_int(float v) { return bits<int>(v); }
-static float __int_as_float(int v) { return bits<float>(v); }
+static int __float_as_int(float v) { return same_bits<int>(v); }
+static float __int_as_float(int v) { return same_bits<float>(v); }
+static unsigned __float_as_uint(float v) { return same_bits<unsigned>(v); }
+static float __uint_as_float(unsigned v) { return same_bits<float>(v); }
 static float __frcp_rn(float v) { return 1.0f / v; }
 static int __ffs(unsigned v) { return __builtin_ffs(v); }
 
-extern "C" int misaligned = 0; // loads at which a GPU would have stopped
+extern "C" int misaligned = 0; // loads and stores at which a GPU would have stopped
 
 struct alignas(16) uint4 {
     unsigned x = 0, y = 0, z = 0, w = 0;
 
     uint4() = default;
+    uint4(unsigned x, unsigned y, unsigned z, unsigned w) : x(x), y(y), z(z), w(w) {}
     uint4(const uint4 &other) { *this = other; }
     uint4 &operator=(const uint4 &other) {
         misaligned += reinterpret_cast<unsigned long long>(&other) % 16 != 0;
+        misaligned += reinterpret_cast<unsigned long long>(this) % 16 != 0;
         std::memcpy(static_cast<void *>(this), static_cast<const void *>(&other), sizeof *this);
         return *this;
     }
@@ -82,24 +86,52 @@ struct alignas(16) float4 {
 };
 static float4 __ldg(const float4 *v) { return *v; }
 
+struct float2 {
+    float x, y;
+};
 struct __half {
     unsigned short half;
+
+    __half() = default;
+    explicit __half(float);
+    operator float() const;
+};
+struct __half2 {
+    unsigned halves;
 };
 float __half2float(__half);
 __half __float2half_rn(float);
+float2 __half22float2(__half2);
+__half2 __floats2half2_rn(float, float);
+__half2 __hmax2_nan(__half2, __half2);
+unsigned __byte_perm(unsigned, unsigned, unsigned);
+float __low2float(__half2);
+float __high2float(__half2);
 
 struct __nv_bfloat16 {
     unsigned short half;
+
+    __nv_bfloat16() = default;
+    explicit __nv_bfloat16(float v) {
+        unsigned whole = same_bits<unsigned>(v), odd = whole >> 16 & 1;
+        half = v == v ? (whole + 0x7fff + odd) >> 16 : 0x7fff;
+    }
+    operator float() const { return same_bits<float>(unsigned(half) << 16); }
 };
-static float __bfloat162float(__nv_bfloat16 v) { return bits<float>(unsigned(v.half) << 16); }
-static __nv_bfloat16 __float2bfloat16_rn(float v) {
-    unsigned whole = bits<unsigned>(v), odd = whole >> 16 & 1;
-    unsigned short rounded = v == v ? (whole + 0x7fff + odd) >> 16 : 0x7fff;
-    return {rounded};
+struct __nv_bfloat162 {
+    __nv_bfloat16 x, y;
+};
+static float __bfloat162float(__nv_bfloat16 v) { return float(v); }
+static __nv_bfloat16 __float2bfloat16_rn(float v) { return __nv_bfloat16(v); }
+static __nv_bfloat162 __floats2bfloat162_rn(float a, float b) {
+    return {__nv_bfloat16(a), __nv_bfloat16(b)};
 }
+__nv_bfloat162 __hmax2_nan(__nv_bfloat162, __nv_bfloat162);
+float __low2float(__nv_bfloat162);
+float __high2float(__nv_bfloat162);
 
 template <class V> V __shfl_sync(unsigned, V v, int from) {
-    return bits<V>(meet(bits<int>(v))[from]);
+    return same_bits<V>(meet(same_bits<int>(v))[from]);
 }
 template <class V> V __shfl_xor_sync(unsigned all, V v, int mask) {
     return __shfl_sync(all, v, lane() ^ mask);

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.frontier.backward_plans import BackwardPlan
 from kernels.frontier.compiler import AHEAD, ahead
 from kernels.frontier.plans import (
     LINE,
@@ -153,7 +154,9 @@ def test_an_invariant_row_beyond_the_sums_is_refused():
 
 def test_the_shipped_table_has_every_dtype_with_edges_and_without():
     assert {(e["dtype"], e["edges"]) for e in ENTRIES} == {(d, e) for d in DTYPES for e in (0, 1)}
-    assert all(0 < e["fraction_of_copy"] < 1.1 for e in ENTRIES)
+    # Few rows of odd bytes are copied slowly.
+    assert all(0 < e["fraction_of_copy"] < (1.5 if e["rows"] else 1.1) for e in ENTRIES)
+    assert {e["rows"] for e in ENTRIES} >= {None, 1, 8, 64}
     assert {e["regime"] for e in ENTRIES} <= set(REGIMES)
     for e in ENTRIES:
         Shape(e["regime"], tuple(e["sizes"]), e["raw"]).plan(e["cols"], 4, e["edges"])
@@ -164,6 +167,9 @@ def test_the_shipped_table_has_every_dtype_with_edges_and_without():
 def test_plans_compiled_ahead_differ_and_suit_the_architecture(dtype: str, arch: str):
     plans = ahead(dtype, arch)
     assert len(set(plans)) == len(plans) > len(AHEAD) // 2
-    regimes = {p.shape.regime for p in plans}
+    backward = {p.shape.regime for p in plans if isinstance(p, BackwardPlan)}
+    assert "stream" in backward
+    assert ("cluster" in backward) == (arch != "sm_80")
+    regimes = {p.shape.regime for p in plans if not isinstance(p, BackwardPlan)}
     assert ("chunks" in regimes) == (arch != "sm_80")
     assert ("stream" in regimes) == (arch == "sm_80")

@@ -149,7 +149,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, int], list
     seen: list[tuple[dict[str, int], list[int]]] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     stream = SimpleNamespace(cuda_stream=0)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: torch.zeros(0).get_device())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(launch, "make_current", lambda device: None)
     monkeypatch.setattr(launch, "_check_driver", lambda: None)
     monkeypatch.setattr(launch, "_stream", lambda handle: handle)
     monkeypatch.setattr(launch._Cuda, "_load", lambda self, x, tile, whole: [self.variant.name])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.sweeps import SWEEPS
+from kernels.frontier import backward_plans
 from kernels.frontier.plans import REGIMES
 from kernels.registry import BY_NAME, FRAMEWORKS, VARIANTS
 
@@ -46,7 +47,8 @@ def header(path: Path) -> str:
 
 def test_every_kernel_file_is_registered():
     registered = {v.path for v in VARIANTS}
-    registered |= {KERNELS / "frontier" / f"{regime}.cu" for regime in REGIMES}
+    for names in (REGIMES, (f"backward_{regime}" for regime in backward_plans.REGIMES)):
+        registered |= {KERNELS / "frontier" / f"{name}.cu" for name in names}
     assert [str(p.relative_to(ROOT)) for p in KERNEL_FILES if p not in registered] == []
 
 

@@ -1,0 +1,56 @@
+"""The gradient of a softmax, dx = y (dy - sum(dy y)), by one kernel.
+
+moves    Y and dY once, dX once (Y and dY twice where no cluster holds the row)
+holds    any rows, fewer than 2^31 columns, any row stride, any first byte
+source   own, after the forward kernels
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernels.frontier.backward_plans import backward_plan
+from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
+from kernels.frontier.plans import VECTOR_BYTES, WARP_THREADS
+from kernels.prepared import Launch, Prepared, allow, launch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def softmax_backward(grad: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    """The gradient of a softmax (..., cols) along its last dimension, into ``out``.
+
+    ``y`` is what the softmax gave, ``grad`` the gradient of that. All three have one shape and
+    dtype and their rows at even distances, and ``out`` overlaps neither of the others. Raises
+    ValueError where rows lie otherwise.
+    """
+    device, pointers = y.get_device(), (y.data_ptr(), grad.data_ptr(), out.data_ptr())
+    key = (
+        "backward", y.dtype, y.shape, y.stride(), grad.stride(), out.stride(), device,
+        *(pointer % VECTOR_BYTES for pointer in pointers),
+    )  # fmt: skip
+    launch(device, key, lambda: _prepare(y, grad, out), *pointers)
+    return out
+
+
+def _prepare(*tensors: Tensor) -> Launch:
+    y, device = tensors[0], tensors[0].get_device()
+    if y.numel() == 0:
+        return nothing
+    (rows, cols, _), size = rows_of(y), y.element_size()
+    strides = [rows_of(t).stride for t in tensors]
+    places = (*(t.data_ptr() for t in tensors), *(s * size for s in strides), cols * size)
+    edges = any(place % VECTOR_BYTES for place in places)
+    plan = backward_plan(cols, size, edges, gpu(device).arch)
+    function, grid, cluster = kernel(plan, y.dtype, device), rows, 1
+    match plan.shape.regime:
+        case "warp":
+            grid = -(-rows * plan.shape.sizes[0] // WARP_THREADS)
+        case "cluster":
+            cluster = plan.shape.sizes[1]
+            grid = rows * cluster
+    if cluster > PORTABLE_CLUSTER:
+        allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+    arguments = [None, None, None, *strides, cols, rows]
+    return Prepared(function, grid, plan.threads, 0, arguments, cluster)

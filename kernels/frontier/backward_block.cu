@@ -1,0 +1,26 @@
+// backward_block: a block per row, y and dy in its registers, one barrier.
+//   moves    Y once, dY once, dX once
+//   launch   grid = rows, block = THREADS
+//   holds    THREADS * VECTORS vectors of 16 bytes, and the row's edges
+//   teaches  two tensors to hold leave room for half the columns of the forward kernel
+//   source   own, after block.cu
+
+#include "backward.cuh"
+
+template <class T, int THREADS, int VECTORS, int EDGES>
+__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+    softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
+                     long long dx_stride, int cols, long long) {
+    long long row = blockIdx.x;
+    Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
+    int start = int(threadIdx.x) - (EDGES ? at.row.lead() : 0);
+    Pair held[VECTORS];
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i)
+        held[i] = at.load(start + THREADS * i);
+    float sum = sum_over_block<THREADS>(products<T>(held) + at.edge(threadIdx.x));
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i)
+        at.store(start + THREADS * i, held[i], sum);
+    at.store_edge(threadIdx.x, sum);
+}

@@ -1,0 +1,135 @@
+"""The gradient's kernels, run by this machine's compiler: any memory, nothing written around it."""
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from kernels.cuda_compiler import C_TYPES
+from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan
+from kernels.frontier.plans import VECTOR_BYTES, WARP_THREADS, Shape, vectors_from_line
+from kernels.registry import DTYPES, ELEMENT_BYTES, Launch, Variant
+from tests.kernels.host import library
+
+# Of 16 bits one dtype will do: float16 does not run on the host.
+KINDS = ("float32", "bfloat16")
+SHAPES = {
+    "warp": (Shape("warp", (16,)), (1, 7, 31, 64, 200, 250)),
+    "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
+    "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
+}
+CALL = """extern "C" void call{number}(
+        int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
+        long long dy_stride, long long dx_stride, int cols, long long rows) {{
+    launch(blocks, threads, [=] {{
+        {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows);
+    }});
+}}
+"""
+
+
+def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, ...]]:
+    """y, dy, the place of dx and the memory around it, full of 7; NaN around what is read."""
+    for gap, offsets in ((0, (0, 0, 0)), (0, (1, 1, 1)), (3, (1, 2, 0)), (8, (0, 3, 5))):
+        size, shape = rows * (cols + gap) + 64, (rows, cols)
+        around = [torch.full((size,), fill, dtype=dtype) for fill in (torch.nan, torch.nan, 7.0)]
+        y, dy, dx = (
+            memory.as_strided(shape, (cols + gap, 1), _aligned(memory) + 16 + offset)
+            for memory, offset in zip(around, offsets, strict=True)
+        )
+        y.copy_(torch.softmax(4 * torch.randn(shape), -1))
+        dy.copy_(torch.randn(shape))
+        yield y, dy, dx, around[2]
+
+
+def _aligned(memory: Tensor) -> int:
+    """Elements up to a boundary of 16 bytes."""
+    return -memory.data_ptr() % 16 // memory.element_size()
+
+
+def exact(y: Tensor, dy: Tensor) -> Tensor:
+    p, g = y.double(), dy.double()
+    return p * (g - (g * p).sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("regime", SHAPES)
+def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
+    regime: str, kind: str, tmp_path: Path
+):
+    shape, widths = SHAPES[regime]
+    dtype, size = getattr(torch, kind), ELEMENT_BYTES[kind]
+    plans = {
+        (cols, edges): BackwardPlan(shape, shape.plan(cols, size, edges).held, edges)
+        for cols in widths
+        for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
+    }
+    calls = "".join(
+        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]))
+        for n, plan in enumerate(plans.values())
+    )
+    v = Variant(f"backward_{regime}", f"frontier/backward_{regime}.cu", "-", reads=2, writes=1,
+                teaches="", launch=Launch())  # fmt: skip
+    code = library(v, calls, tmp_path)
+    for number, ((cols, edges), plan) in enumerate(plans.items()):
+        rows = 11
+        for y, dy, dx, memory in layouts(rows, cols, dtype):
+            whole = all(
+                (t.data_ptr() | t.stride(0) * size) % VECTOR_BYTES == 0 for t in (y, dy, dx)
+            )
+            if not edges and not whole:
+                continue
+            dx.fill_(torch.nan)
+            blocks = -(-rows * shape.sizes[0] // WARP_THREADS) if regime == "warp" else rows
+            code[f"call{number}"](
+                blocks, plan.threads,
+                *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
+                *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
+                ctypes.c_int(cols), ctypes.c_longlong(rows),
+            )  # fmt: skip
+            near = 1e-6 if kind == "float32" else 8e-3
+            torch.testing.assert_close(dx.double(), exact(y, dy), atol=near, rtol=near)
+            dx.fill_(7.0)
+            assert bool((memory == 7.0).all()), (cols, y.stride())
+    assert ctypes.c_int.in_dll(code, "misaligned").value == 0
+
+
+@given(
+    st.sampled_from(DTYPES),
+    st.one_of(st.integers(1, 5000), st.integers(1, 2**24)),
+    st.booleans(),
+    st.sampled_from([80, 86, 90, 100, 120]),
+)
+def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: bool, arch: int):
+    size = ELEMENT_BYTES[dtype]
+    edges = edges or cols * size % VECTOR_BYTES != 0
+    plan = backward_plan(cols, size, edges, arch)
+    sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
+    assert plan.file.is_file()
+    assert plan.held * VECTOR_BYTES <= HELD * size
+    assert 32 <= plan.threads <= 1024
+    match plan.shape.regime:
+        case "warp":
+            assert sizes[0] * plan.held >= cols * size // VECTOR_BYTES
+        case "block":
+            assert sizes[0] * plan.held >= vectors
+        case "cluster":
+            assert arch in (90, 100)
+            share = -(-vectors // (sizes[1] * 8)) * 8  # in whole lines
+            assert sizes[0] * plan.held >= share
+    if edges:
+        assert sizes[0] >= 2 * (VECTOR_BYTES // size - 1)
+
+
+def test_rows_of_todays_vocabularies_are_read_once_on_hopper():
+    for cols in (32_000, 50_257, 128_256, 151_936, 262_144):
+        for dtype in DTYPES:
+            edges = cols % 8 != 0
+            plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, 90)
+            assert plan.shape.regime != "stream", (cols, dtype)
+    assert backward_plan(300_000, 4, False, 90).shape.regime == "stream"
