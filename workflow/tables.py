@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments import ncu
+from experiments import ncu, sanitizer
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
 PROFILE = "profile.csv"
+SANITIZER = ("sanitizer.csv", "sanitizer.log")
 PROFILE_FIGURES = ("dram_bytes", "occupancy")
 
 
@@ -43,6 +44,12 @@ def counted(source: str) -> list[str]:
         gpu = source.removeprefix(PREFIX)
         return [path] * Source(source, gpu, local=False).holds(PROFILE)
     return [path] * Path(path).exists()
+
+
+def sanitized(run: Source) -> list[str]:
+    """What Compute Sanitizer found for ``run``: where it can be called, or is archived."""
+    can = sanitizer.installed() if run.local else all(map(run.holds, SANITIZER))
+    return [f"results/{run.name}/{name}" for name in SANITIZER if can]
 
 
 def profiled(run: Source) -> str:

@@ -17,6 +17,7 @@ from experiments.tables import write_raw
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.watched import sanitized
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
 RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
@@ -258,6 +259,19 @@ def test_a_profile_of_other_code_is_not_packed(
 ):  # fmt: skip
     counted().assign(**changes).to_csv(results / "profile.csv", index=False)
     assert expected in refusal(results, tmp_path, capsys)
+
+
+def test_what_the_sanitizer_found_is_packed_with_its_log(
+    results: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert "sanitizer.csv" not in sums(packed)
+    found = sanitized()
+    found.to_csv(results / "sanitizer.csv", index=False)
+    (results / "sanitizer.log").write_text("ERROR SUMMARY: 0 errors\n")
+    pack(results, packed)
+    assert {"sanitizer.csv", "sanitizer.log"} <= set(sums(packed))
+    found.assign(kernel_sha256="c" * 64).to_csv(results / "sanitizer.csv", index=False)
+    assert "the code of frontier has changed since" in refusal(results, tmp_path / "again", capsys)
 
 
 def test_a_large_archive_is_refused(

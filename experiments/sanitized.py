@@ -1,0 +1,167 @@
+"""What runs under Compute Sanitizer: a regime of the frontier at widths astride its thresholds.
+
+    python -m experiments.sanitized chunks
+
+Every result is checked, and so is the memory around it.  PLANTED runs a fault instead.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, pairwise, product
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import torch
+import typer
+from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
+
+from experiments.check import check
+from experiments.placed import LAYOUTS, Layout, placed
+from experiments.sanitizer import TOOLS
+from kernels.compiled import Job
+from kernels.cuda_compiler import program
+from kernels.frontier import frontier
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.plans import REGIMES, VECTOR_BYTES, Plan, Shape
+from kernels.frontier.select import STREAM, Request, select, table
+from kernels.launch import architecture
+from kernels.names import slug
+from kernels.registry import ELEMENT_BYTES
+
+PLANTED = "planted"
+FAULTS_FILE = Path(__file__).with_name("planted_faults.cu")
+FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
+# racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns
+# on a row of chunks has more tickets than a warp collects at once.
+NARROW, WIDEST = 512, 600_000
+MANY, FEW = 10**6, (1, 8, 16)  # rows, for which shapes are chosen
+ELEMENTS = 2**15  # of a tensor, about
+LEAST_ROWS = 2
+# Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
+STREAMED = 4 * STREAM.sizes[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch of ``shape`` on ``rows`` x ``cols`` elements of ``dtype``, placed by ``layout``."""
+
+    shape: Shape
+    dtype: str
+    rows: int
+    cols: int
+    layout: Layout
+
+    @property
+    def plan(self) -> Plan:
+        size = ELEMENT_BYTES[self.dtype]
+        return self.shape.plan(self.cols, size, not self.layout.aligned(self.cols, size))
+
+    def __str__(self) -> str:
+        place = f"{self.dtype} {self.rows} x {self.cols:,}, {self.layout.name}"
+        return f"{place}: {self.plan.label}"
+
+
+class Gpu(NamedTuple):
+    """What shapes are chosen for; ``name`` is a slug, ``arch`` 90 for sm_90."""
+
+    name: str
+    arch: int
+    multiprocessors: int
+
+
+def present() -> Gpu:
+    """This machine's."""
+    facts = torch.cuda.get_device_properties(0)
+    return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
+
+
+def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
+    """The launches of ``regime``: on both sides of every width at which the shape changes.
+
+    The layouts take turns where rows are not narrow.
+    """
+    turns = cycle(LAYOUTS)
+    seen: set[tuple[Shape, str, bool]] = set()
+    for dtype, edges, cols in widths(gpu):
+        size = ELEMENT_BYTES[dtype]
+        rows = max(LEAST_ROWS, min(300, ELEMENTS // cols))
+        fitting = [each for each in LAYOUTS if each.aligned(cols, size) != edges]
+        layouts = fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]
+        for asked, layout in product((MANY, *FEW), layouts):
+            request = Request(
+                dtype, asked, cols, edges, contiguous=layout.contiguous, lines=False,
+                arch=gpu.arch, multiprocessors=gpu.multiprocessors,
+            )  # fmt: skip
+            shape = select(request, gpu.name)
+            # Where rows are few it is by a rule of its own, and the same for many widths.
+            again = asked != MANY and (shape, dtype, edges) in seen
+            seen.add((shape, dtype, edges))
+            if shape.regime == regime and not again:
+                yield Case(shape, dtype, rows, cols, layout)
+    if regime == "stream":
+        for dtype, size in ELEMENT_BYTES.items():
+            trip = STREAMED * VECTOR_BYTES // size
+            for cols, layout in zip((1, trip - 1, trip, trip + 1), LAYOUTS[2:], strict=True):
+                yield Case(STREAM, dtype, LEAST_ROWS, cols, layout)
+
+
+def widths(gpu: Gpu) -> Iterator[tuple[str, bool, int]]:
+    """Dtype, whether rows have edges, and columns: before, at and after each threshold."""
+    for (dtype, edges), entries in table(gpu.name).items():
+        step = 1 if edges else VECTOR_BYTES // ELEMENT_BYTES[dtype]
+        ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
+        found = {end + away * step for end in ends for away in (-1, 0, 1)}
+        yield from ((dtype, edges, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
+
+
+def run(case: Case, seed: int) -> str:
+    """What is wrong with the results of ``case``; '' if nothing is."""
+    tensors = placed(
+        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed
+    )  # fmt: skip
+    before = tensors.x.clone()
+    frontier.run(tensors.x, tensors.out, case.shape)
+    verdict = check(before, tensors.out)
+    if verdict.reason:
+        return verdict.reason
+    if not case.layout.in_place and not torch.equal(before, tensors.x):
+        return "it changed its input"
+    return "" if tensors.surroundings_untouched() else "it wrote outside of its rows"
+
+
+def fault(tool: str) -> None:
+    """Launch the kernel in which ``tool`` has something to find."""
+    out = torch.zeros(64, device="cuda")
+    Device(0).set_current()
+    name = f"softmax<{FAULTS[tool]}>"
+    cubin, symbols, _ = program(FAULTS_FILE, architecture(), [name])
+    kernel = ObjectCode.from_cubin(cubin).get_kernel(symbols[name])
+    stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+    launch(stream, LaunchConfig(grid=1, block=64), kernel, out.data_ptr())
+    torch.cuda.synchronize()
+
+
+def compiled(case: Case, arch: str) -> None:
+    """Compile the kernel of ``case``, to be found in the cache."""
+    compile_plan(case.plan, Job("frontier", case.dtype, arch))
+
+
+def main(
+    regime: Annotated[str, typer.Argument(help=f"{', '.join(REGIMES)}, or a fault: {PLANTED}")],
+    tool: Annotated[str, typer.Option(help="whose fault to plant")] = TOOLS[0],
+) -> None:
+    """Launch every case of REGIME, a line each; exit with 1 where a result is wrong."""
+    if regime == PLANTED:
+        fault(tool)
+        return
+    wrong = 0
+    for seed, case in enumerate(cases(regime, present())):
+        reason = run(case, seed)
+        print(f"{case}{': wrong: ' * bool(reason)}{reason}", flush=True)
+        wrong += bool(reason)
+    sys.exit(int(wrong > 0))
+
+
+if __name__ == "__main__":
+    typer.run(main)
