@@ -1,4 +1,4 @@
-"""Where rows lie in memory: the layouts that a kernel has to take as they come."""
+"""Tensors in memory as a layout has them, and whether anything beside them was written."""
 
 from dataclasses import dataclass
 
@@ -6,40 +6,9 @@ import torch
 from torch import Tensor
 
 from experiments.check import planted
+from experiments.layout import Layout
 
-VECTOR_BYTES = 16  # what a thread loads at once, from a multiple of it
 UNTOUCHED = 7.0
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Elements before the first row, and between two rows, of the input and of the output."""
-
-    name: str
-    before_x: int = 0
-    before_out: int = 0
-    gap_x: int = 0
-    gap_out: int = 0
-    in_place: bool = False
-
-    @property
-    def contiguous(self) -> bool:
-        return self.gap_x == self.gap_out == 0
-
-    def aligned(self, cols: int, size: int) -> bool:
-        """Whether all rows of ``cols`` elements of ``size`` bytes start and end on 16 bytes."""
-        lengths = (self.before_x, self.before_out, self.gap_x, self.gap_out, cols)
-        return all(length * size % VECTOR_BYTES == 0 for length in lengths)
-
-
-LAYOUTS = (
-    Layout("contiguous"),
-    Layout("in place", in_place=True),
-    Layout("stride N + 8", gap_x=8, gap_out=8),
-    Layout("stride N + 1", gap_x=1, gap_out=1),
-    Layout("one element off", before_x=1, before_out=1),
-    Layout("sliced input", before_x=1, gap_x=1),  # wider[:, 1:], into a tensor of its own
-)
 
 
 @dataclass(frozen=True)

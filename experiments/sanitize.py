@@ -29,8 +29,8 @@ import typer
 from experiments import sanitizer
 from experiments.hardware import commit
 from experiments.pool import pool
-from experiments.sanitized import PLANTED, Case, cases, compiled, present
-from experiments.sanitizer import TOOLS, BadLog
+from experiments.sanitized import Case, cases, compiled, present
+from experiments.sanitizer import PLANTED, TOOLS, BadLog
 from experiments.tables import SANITIZER, validated
 from kernels.build import cores
 from kernels.fingerprint import variant_sha256

@@ -17,8 +17,9 @@ import typer
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
 from experiments.check import check
-from experiments.placed import LAYOUTS, Layout, placed
-from experiments.sanitizer import TOOLS
+from experiments.layout import LAYOUTS, Layout
+from experiments.placed import placed
+from experiments.sanitizer import PLANTED, TOOLS
 from kernels.compiled import Job
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
@@ -29,7 +30,6 @@ from kernels.launch import architecture
 from kernels.names import slug
 from kernels.registry import ELEMENT_BYTES
 
-PLANTED = "planted"
 FAULTS_FILE = Path(__file__).with_name("planted_faults.cu")
 FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
 # racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLS: tuple[str, ...] = ("memcheck", "racecheck", "synccheck")
+PLANTED = "planted"  # a regime that is a fault for each tool to find
 # The project's kernels, and none of torch's: softmax<...> outside of any namespace.
 KERNELS = "kns=_Z7softmaxI"
 # Of a block, at most: chunks.cu has four for each of its slots, in arrays, which the tool may

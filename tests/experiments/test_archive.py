@@ -14,6 +14,7 @@ from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
 from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import write_raw
+from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.raw import Row, blocks, raw
@@ -21,7 +22,7 @@ from tests.experiments.watched import sanitized
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
 RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-OTHERS = ["hardware.json", "correctness.csv", "accuracy.csv", "first_call.csv", "gpu_tests.xml"]
+OTHERS = ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
 
 
 def samples(**changes: object) -> list[Row]:
@@ -38,8 +39,8 @@ def results(tmp_path: Path) -> Path:
     (folder / "benchmarks").mkdir()
     (folder / "hardware.json").write_text(json.dumps(FACTS))
     (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
-    (folder / "accuracy.csv").write_text("variant,status\ntorch_eager,ok\n")
-    (folder / "first_call.csv").write_text("variant,first_ms\ntorch_eager,5.0\n")
+    for name in TABLE_FIGURES.values():
+        (folder / name).write_text("variant,status\ntorch_eager,ok\n")
     (folder / "gpu_tests.xml").write_text("<testsuites/>")
     (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
     for name in RAW_FILES:

@@ -10,10 +10,10 @@ import torch
 import typer
 
 from experiments import placed, sanitize
-from experiments.placed import LAYOUTS
+from experiments.layout import LAYOUTS, Layout
 from experiments.sanitize import Run, judged
-from experiments.sanitized import FAULTS, FAULTS_FILE, PLANTED, WIDEST, Gpu, cases, widths
-from experiments.sanitizer import KERNELS, TOOLS
+from experiments.sanitized import FAULTS, FAULTS_FILE, WIDEST, Gpu, cases, widths
+from experiments.sanitizer import KERNELS, PLANTED, TOOLS
 from experiments.tables import SANITIZER, read_csv, validated
 from kernels.cuda_compiler import program
 from kernels.frontier.plans import REGIMES
@@ -60,7 +60,7 @@ def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
-def test_tensors_lie_as_their_layout_says(layout: placed.Layout):
+def test_tensors_lie_as_their_layout_says(layout: Layout):
     made = placed.placed(layout, 3, 16, torch.float32, "cpu", seed=1)
     starts = [(t.data_ptr() + i * t.stride(0) * 4) % 16 for t in (made.x, made.out) for i in (0, 1)]
     assert (not any(starts)) == layout.aligned(16, 4)

@@ -13,7 +13,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from experiments.profiled import POINTS
+from experiments.counts import POINTS
 from figures import occupancy, page, profiled
 from figures.look import look
 from kernels.registry import FRAMEWORKS
