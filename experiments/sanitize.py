@@ -87,7 +87,7 @@ def judged(run: Run) -> dict[str, Any]:
             raise BadLog(f"it was stopped after {LIMIT_S:g} s")
         counts = sanitizer.read(run.tool, run.log)
     except BadLog as error:
-        return {"status": "skipped", "reason": str(error)}
+        return {"status": "skipped", "reason": f"{error}; output: {_last_line(run.output)}"}
     status, reason = "ok", ""
     found = counts.errors + counts.warnings > 0
     if run.regime == PLANTED:
@@ -104,7 +104,7 @@ def judged(run: Run) -> dict[str, Any]:
 def _last_line(output: str) -> str:
     wrong = re.findall(r"^.*: wrong: .*$", output, re.MULTILINE)
     lines = wrong or output.strip().splitlines()
-    return lines[-1] if lines else "the program failed without a word"
+    return lines[-1] if lines else "none"
 
 
 def table(

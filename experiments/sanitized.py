@@ -76,6 +76,16 @@ def present() -> Gpu:
     return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
 
 
+def chosen(layout: Layout, dtype: str, rows: int, cols: int, gpu: Gpu) -> Shape:
+    """What ``gpu`` launches for ``rows`` x ``cols`` placed by ``layout``."""
+    edges = not layout.aligned(cols, ELEMENT_BYTES[dtype])
+    request = Request(
+        dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False, arch=gpu.arch,
+        multiprocessors=gpu.multiprocessors,
+    )  # fmt: skip
+    return select(request, gpu.name)
+
+
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     """The launches of ``regime``: on both sides of every width at which the shape changes.
 
@@ -84,16 +94,11 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     turns = cycle(LAYOUTS)
     seen: set[tuple[Shape, str, bool]] = set()
     for dtype, edges, cols in widths(gpu):
-        size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, ELEMENTS // cols))
-        fitting = [each for each in LAYOUTS if each.aligned(cols, size) != edges]
+        fitting = [each for each in LAYOUTS if each.aligned(cols, ELEMENT_BYTES[dtype]) != edges]
         layouts = fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]
         for asked, layout in product((MANY, *FEW), layouts):
-            request = Request(
-                dtype, asked, cols, edges, contiguous=layout.contiguous, lines=False,
-                arch=gpu.arch, multiprocessors=gpu.multiprocessors,
-            )  # fmt: skip
-            shape = select(request, gpu.name)
+            shape = chosen(layout, dtype, asked, cols, gpu)
             # Where rows are few it is by a rule of its own, and the same for many widths.
             again = asked != MANY and (shape, dtype, edges) in seen
             seen.add((shape, dtype, edges))

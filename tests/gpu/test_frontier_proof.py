@@ -18,14 +18,14 @@ from experiments.check import check, planted
 from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
 from experiments.sanitize import compile_all
-from experiments.sanitized import Case, cases, present
+from experiments.sanitized import Case, cases, chosen, present
 from experiments.sanitized import run as run_case
 from kernels.cuda_compiler import program
 from kernels.frontier.frontier import run
 from kernels.frontier.plans import REGIMES, Shape
-from kernels.frontier.select import DEFAULT, Request, select, table
+from kernels.frontier.select import DEFAULT, table
 from kernels.launch import architecture, bind
-from kernels.registry import DTYPES, ELEMENT_BYTES
+from kernels.registry import DTYPES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
 
@@ -62,22 +62,17 @@ def test_a_regime_is_right_astride_its_thresholds_and_touches_nothing_else(regim
     assert wrong == {}
 
 
-def requests(cols: int, dtype: str) -> Iterator[Case]:
+def possible(cols: int, dtype: str) -> Iterator[Case]:
     """Whatever may be chosen for rows of ``cols``."""
     gpu = present()
     for layout in (LAYOUTS[0], Layout("off", 1, 1), Layout("apart", 1, 1, 1, 1)):
         for rows in (*range(1, 40), 10**6):
-            edges = not layout.aligned(cols, ELEMENT_BYTES[dtype])
-            request = Request(
-                dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False,
-                arch=gpu.arch, multiprocessors=gpu.multiprocessors,
-            )  # fmt: skip
-            yield Case(select(request, gpu.name), dtype, rows, cols, layout)
+            yield Case(chosen(layout, dtype, rows, cols, gpu), dtype, rows, cols, layout)
 
 
 @pytest.fixture(scope="module")
 def compiled_widths() -> None:
-    compile_all(case for cols in WIDTHS for dtype in DTYPES for case in requests(cols, dtype))
+    compile_all(case for cols in WIDTHS for dtype in DTYPES for case in possible(cols, dtype))
 
 
 @st.composite
