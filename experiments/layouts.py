@@ -10,6 +10,7 @@ What is written in place is read by the next call.
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from experiments import timer
 from experiments.check import check
 from experiments.examine import GpuLost, attempt
 from experiments.hardware import commit
+from experiments.launches import Case, chosen, compile_all, present
 from experiments.layout import LAYOUTS, Layout, points
 from experiments.placed import placed
 from experiments.sweeps import Point
@@ -94,7 +96,9 @@ def main(
     """Write what each layout costs."""
     rows = []
     try:
-        flush = timer.Flush(device)
+        gpu, flush = present(), timer.Flush(device)
+        asked = product(LAYOUTS, points())
+        compile_all(Case(chosen(layout, *p, gpu), *p, layout) for layout, p in asked)
         for point in points():
             rows += report(point, device, flush)
             torch.cuda.empty_cache()

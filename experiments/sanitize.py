@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, product
@@ -28,14 +28,13 @@ import typer
 
 from experiments import sanitizer
 from experiments.hardware import commit
-from experiments.pool import pool
-from experiments.sanitized import Case, cases, compiled, present
+from experiments.launches import Case, compile_all, present
+from experiments.sanitized import cases
 from experiments.sanitizer import PLANTED, TOOLS, BadLog
 from experiments.tables import SANITIZER, validated
 from kernels.build import cores
 from kernels.fingerprint import variant_sha256
 from kernels.frontier.plans import REGIMES
-from kernels.launch import architecture
 from kernels.registry import variant
 
 LIMIT_S = 240.0  # for a run: one that takes longer waits for something
@@ -124,13 +123,6 @@ def table(
             }
         )  # fmt: skip
     return validated(SANITIZER, pd.DataFrame(rows).reindex(columns=list(SANITIZER.columns)))
-
-
-def compile_all(watched: Iterable[Case]) -> None:
-    """Compile what will be launched, on all cores: one process would take a second a kernel."""
-    plans = {(case.plan, case.dtype): case for case in watched}
-    with pool("cpu") as processes:
-        list(processes.map(compiled, plans.values(), [architecture()] * len(plans)))
 
 
 def main(

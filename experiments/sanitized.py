@@ -7,27 +7,24 @@ Every result is checked, and so is the memory around it.  PLANTED runs a fault i
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import cycle, pairwise, product
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 import typer
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
 from experiments.check import check
-from experiments.layout import LAYOUTS, Layout
+from experiments.launches import Case, Gpu, chosen, present
+from experiments.layout import LAYOUTS
 from experiments.placed import placed
 from experiments.sanitizer import PLANTED, TOOLS
-from kernels.compiled import Job
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
-from kernels.frontier.compiler import compile_plan
-from kernels.frontier.plans import REGIMES, VECTOR_BYTES, Plan, Shape
-from kernels.frontier.select import STREAM, Request, select, table
+from kernels.frontier.plans import REGIMES, VECTOR_BYTES, Shape
+from kernels.frontier.select import STREAM, table
 from kernels.launch import architecture
-from kernels.names import slug
 from kernels.registry import ELEMENT_BYTES
 
 FAULTS_FILE = Path(__file__).with_name("planted_faults.cu")
@@ -40,50 +37,6 @@ ELEMENTS = 2**15  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
 STREAMED = 4 * STREAM.sizes[0]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A launch of ``shape`` on ``rows`` x ``cols`` elements of ``dtype``, placed by ``layout``."""
-
-    shape: Shape
-    dtype: str
-    rows: int
-    cols: int
-    layout: Layout
-
-    @property
-    def plan(self) -> Plan:
-        size = ELEMENT_BYTES[self.dtype]
-        return self.shape.plan(self.cols, size, not self.layout.aligned(self.cols, size))
-
-    def __str__(self) -> str:
-        place = f"{self.dtype} {self.rows} x {self.cols:,}, {self.layout.name}"
-        return f"{place}: {self.plan.label}"
-
-
-class Gpu(NamedTuple):
-    """What shapes are chosen for; ``name`` is a slug, ``arch`` 90 for sm_90."""
-
-    name: str
-    arch: int
-    multiprocessors: int
-
-
-def present() -> Gpu:
-    """This machine's."""
-    facts = torch.cuda.get_device_properties(0)
-    return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
-
-
-def chosen(layout: Layout, dtype: str, rows: int, cols: int, gpu: Gpu) -> Shape:
-    """What ``gpu`` launches for ``rows`` x ``cols`` placed by ``layout``."""
-    edges = not layout.aligned(cols, ELEMENT_BYTES[dtype])
-    request = Request(
-        dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False, arch=gpu.arch,
-        multiprocessors=gpu.multiprocessors,
-    )  # fmt: skip
-    return select(request, gpu.name)
 
 
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
@@ -145,11 +98,6 @@ def fault(tool: str) -> None:
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
     launch(stream, LaunchConfig(grid=1, block=64), kernel, out.data_ptr())
     torch.cuda.synchronize()
-
-
-def compiled(case: Case, arch: str) -> None:
-    """Compile the kernel of ``case``, to be found in the cache."""
-    compile_plan(case.plan, Job("frontier", case.dtype, arch))
 
 
 def main(

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from experiments import layouts, timer
+from experiments.launches import Gpu
 from experiments.layout import LAYOUTS
 from experiments.layouts import PAIRS, TURNS
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from experiments.tables import LAYOUTS as TABLE
 from experiments.tables import read_csv, validated
+from kernels.frontier.select import DEFAULT
 
 POINT = Point("float32", 3, 16)
 
@@ -50,6 +52,8 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timer, "DeviceTimer", Fake)
     monkeypatch.setattr(timer, "Flush", lambda device: None)
     monkeypatch.setattr(timer, "buffers", lambda point, device, seed: [])
+    monkeypatch.setattr(layouts, "present", lambda: Gpu(DEFAULT, 90, 132))
+    monkeypatch.setattr(layouts, "compile_all", list)
     monkeypatch.setattr(layouts, "points", lambda: [POINT])
     monkeypatch.setattr(layouts, "attempt", lambda name, point, device, run: (run(), ""))
     monkeypatch.setattr(layouts, "load", lambda name: copies if name in COPIES else softmax)

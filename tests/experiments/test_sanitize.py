@@ -10,9 +10,10 @@ import torch
 import typer
 
 from experiments import placed, sanitize
+from experiments.launches import Gpu
 from experiments.layout import LAYOUTS, Layout
 from experiments.sanitize import Run, judged
-from experiments.sanitized import FAULTS, FAULTS_FILE, WIDEST, Gpu, cases, widths
+from experiments.sanitized import FAULTS, FAULTS_FILE, WIDEST, cases, widths
 from experiments.sanitizer import KERNELS, PLANTED, TOOLS
 from experiments.tables import SANITIZER, read_csv, validated
 from kernels.cuda_compiler import program

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from experiments.check import check, planted
+from experiments.launches import Case, chosen, compile_all, present
 from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
-from experiments.sanitize import compile_all
-from experiments.sanitized import Case, cases, chosen, present
+from experiments.sanitized import cases
 from experiments.sanitized import run as run_case
 from kernels.cuda_compiler import program
 from kernels.frontier.frontier import run

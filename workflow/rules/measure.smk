@@ -107,7 +107,10 @@ rule layouts_table:
     """Time the frontier's rows in every layout of memory, beside copy."""
     input:
         ancient("results/{source}/correctness.csv"),
-        [f"experiments/{name}.py" for name in ("layouts", "layout", "placed", "timer")],
+        [
+            f"experiments/{name}.py"
+            for name in ("layouts", "layout", "launches", "placed", "timer")
+        ],
     output:
         "results/{source}/layouts.csv",
     log:

@@ -11,6 +11,8 @@ rule sanitizer_table:
                 "sanitize.py",
                 "sanitized.py",
                 "sanitizer.py",
+                "launches.py",
+                "layout.py",
                 "placed.py",
                 "planted_faults.cu",
             )
