@@ -89,7 +89,7 @@ def _copy_speed() -> Iterator[Goal]:
 def _off_16_bytes() -> Iterator[Goal]:
     for layout in LAYOUTS:
         for point in points():
-            if not layout.aligned(point.cols, ELEMENT_BYTES[point.dtype]):
+            if layout.edges(point.cols, ELEMENT_BYTES[point.dtype]):
                 yield Goal(
                     number=1, statement="fraction of copy where rows start off 16 bytes",
                     source="layouts", place=layout.name, point=point, least=OFF_16_BYTES,

@@ -32,12 +32,14 @@ def present() -> Gpu:
     return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
 
 
-def chosen(layout: Layout, dtype: str, rows: int, cols: int, gpu: Gpu) -> Shape:
+def chosen(
+    layout: Layout, dtype: str, rows: int, cols: int, gpu: Gpu, invariant: bool = False
+) -> Shape:
     """What ``gpu`` launches for ``rows`` x ``cols`` placed by ``layout``."""
-    edges = not layout.aligned(cols, ELEMENT_BYTES[dtype])
+    edges = layout.edges(cols, ELEMENT_BYTES[dtype])
     request = Request(
         dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False, arch=gpu.arch,
-        multiprocessors=gpu.multiprocessors,
+        multiprocessors=gpu.multiprocessors, invariant=invariant,
     )  # fmt: skip
     return select(request, gpu.name)
 
@@ -55,7 +57,7 @@ class Case:
     @property
     def plan(self) -> Plan:
         size = ELEMENT_BYTES[self.dtype]
-        return self.shape.plan(self.cols, size, not self.layout.aligned(self.cols, size))
+        return self.shape.plan(self.cols, size, self.layout.edges(self.cols, size))
 
     def __str__(self) -> str:
         place = f"{self.dtype} {self.rows} x {self.cols:,}, {self.layout.name}"

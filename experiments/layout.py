@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import Fill, Sweep
-from kernels.frontier.plans import VECTOR_BYTES
+from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES
 
 # Where each layout is measured (experiments/layouts.py).
 COLS = (1000, 4096, 32_000, 50_257, 131_072, 2**20)
@@ -28,10 +28,16 @@ class Layout:
     def contiguous(self) -> bool:
         return self.gap_x == self.gap_out == 0
 
-    def aligned(self, cols: int, size: int) -> bool:
-        """Whether all rows of ``cols`` elements of ``size`` bytes start and end on 16 bytes."""
+    def edges(self, cols: int, size: int) -> int:
+        """NONE where all rows of ``cols`` elements of ``size`` bytes start and end on 16 bytes.
+
+        ALIKE where rows of the input and of the output start equally far from there, else APART.
+        """
         lengths = (self.before_x, self.before_out, self.gap_x, self.gap_out, cols)
-        return all(length * size % VECTOR_BYTES == 0 for length in lengths)
+        if all(length * size % VECTOR_BYTES == 0 for length in lengths):
+            return NONE
+        apart = (self.before_x - self.before_out, self.gap_x - self.gap_out)
+        return APART if any(length * size % VECTOR_BYTES for length in apart) else ALIKE
 
 
 LAYOUTS = (

@@ -7,9 +7,10 @@ Every result is checked, and so is the memory around it.  PLANTED runs a fault i
 
 import sys
 from collections.abc import Iterator
-from itertools import cycle, pairwise, product
+from dataclasses import replace
+from itertools import cycle, pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -22,8 +23,8 @@ from experiments.placed import placed
 from experiments.sanitizer import PLANTED, TOOLS
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
-from kernels.frontier.plans import REGIMES, VECTOR_BYTES, Shape
-from kernels.frontier.select import STREAM, table
+from kernels.frontier.plans import REGIMES, VECTOR_BYTES
+from kernels.frontier.select import MANY, STREAM, table
 from kernels.launch import architecture
 from kernels.registry import ELEMENT_BYTES
 
@@ -32,7 +33,6 @@ FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
 # racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns
 # on a row of chunks has more tickets than a warp collects at once.
 NARROW, WIDEST = 512, 600_000
-MANY, FEW = 10**6, (1, 8, 16)  # rows, for which shapes are chosen
 ELEMENTS = 2**15  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
@@ -42,35 +42,41 @@ STREAMED = 4 * STREAM.sizes[0]
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     """The launches of ``regime``: on both sides of every width at which the shape changes.
 
-    The layouts take turns where rows are not narrow.
+    The layouts take turns where rows are not narrow.  Of every dtype, with edges and without, one
+    sums without an order.
     """
     turns = cycle(LAYOUTS)
-    seen: set[tuple[Shape, str, bool]] = set()
-    for dtype, edges, cols in widths(gpu):
-        rows = max(LEAST_ROWS, min(300, ELEMENTS // cols))
-        fitting = [each for each in LAYOUTS if each.aligned(cols, ELEMENT_BYTES[dtype]) != edges]
-        layouts = fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]
-        for asked, layout in product((MANY, *FEW), layouts):
+    seen: set[tuple[Any, str, bool]] = set()
+    for dtype, edges, asked, cols in widths(gpu):
+        size = ELEMENT_BYTES[dtype]
+        rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
+        fitting = [each for each in LAYOUTS if bool(each.edges(cols, size)) == edges]
+        for layout in fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]:
             shape = chosen(layout, dtype, asked, cols, gpu)
-            # Where rows are few it is by a rule of its own, and the same for many widths.
-            again = asked != MANY and (shape, dtype, edges) in seen
-            seen.add((shape, dtype, edges))
-            if shape.regime == regime and not again:
-                yield Case(shape, dtype, rows, cols, layout)
+            # What is launched for few rows is launched for several numbers of them.
+            again = asked < MANY and (shape, dtype, edges) in seen
+            if shape.regime != regime or again:
+                continue
+            yield Case(shape, dtype, rows, cols, layout)
+            if (regime, dtype, edges) not in seen:
+                unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
+                yield Case(unordered, dtype, rows, cols, layout)
+            seen |= {(shape, dtype, edges), (regime, dtype, edges)}
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size
             for cols, layout in zip((1, trip - 1, trip, trip + 1), LAYOUTS[2:], strict=True):
-                yield Case(STREAM, dtype, LEAST_ROWS, cols, layout)
+                for shape in (STREAM, replace(STREAM, invariant=True)):
+                    yield Case(shape, dtype, LEAST_ROWS, cols, layout)
 
 
-def widths(gpu: Gpu) -> Iterator[tuple[str, bool, int]]:
-    """Dtype, whether rows have edges, and columns: before, at and after each threshold."""
-    for (dtype, edges), entries in table(gpu.name).items():
+def widths(gpu: Gpu) -> Iterator[tuple[str, bool, int, int]]:
+    """Dtype, whether rows have edges, rows, and columns: before, at and after each threshold."""
+    for (dtype, edges, rows), entries in table(gpu.name).items():
         step = 1 if edges else VECTOR_BYTES // ELEMENT_BYTES[dtype]
         ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
         found = {end + away * step for end in ends for away in (-1, 0, 1)}
-        yield from ((dtype, edges, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
+        yield from ((dtype, edges, rows, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
 
 
 def run(case: Case, seed: int) -> str:

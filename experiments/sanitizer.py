@@ -16,9 +16,8 @@ TOOLS: tuple[str, ...] = ("memcheck", "racecheck", "synccheck")
 PLANTED = "planted"  # a regime that is a fault for each tool to find
 # The project's kernels, and none of torch's: softmax<...> outside of any namespace.
 KERNELS = "kns=_Z7softmaxI"
-# Of a block, at most: chunks.cu has four for each of its slots, in arrays, which the tool may
-# count as one each.
-BARRIERS = 128
+# Of a block, at most: chunks.cu has them in arrays, and the tool may count an array as one.
+BARRIERS = 256
 OPTIONS = {
     # Calls that fail raise in Python; libraries also try some that may fail, and go on.
     "memcheck": ("--report-api-errors", "no", "--padding", "256"),

@@ -1,15 +1,17 @@
-"""Which shape of the frontier's kernels is fastest here, by width?  Writes the table it selects by.
+"""Which shape of the frontier's kernels is fastest here?  Writes the table it selects by.
 
     python -m experiments.tune --out kernels/frontier/tables/nvidia-h200.json --log tune.csv
 
-Every candidate is checked, and then timed in turn with the others and with copy, at tensors of
-512 MiB.  Widths without edges are whole vectors; with edges they are one element more.
+Every candidate is checked, and then timed in turn with the others and with copy: at tensors of
+512 MiB by width, and at few rows by number and width.  Widths without edges are whole vectors; with
+edges they are one element more.
 """
 
 import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -28,8 +30,8 @@ from experiments.sweeps.sweep import COPIES
 from kernels.compiled import CompileError, Job
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.frontier import run
-from kernels.frontier.plans import LINE, VECTOR_BYTES, Shape, vectors_from_line
-from kernels.frontier.select import TABLES, Request, possible
+from kernels.frontier.plans import ALIKE, LINE, NONE, VECTOR_BYTES, Shape, vectors_from_line
+from kernels.frontier.select import MANY, TABLES, Request, possible
 from kernels.launch import architecture, load
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES, variant
@@ -41,21 +43,37 @@ NAMED = (1000, 32_000, 50_256, 100_002, 128_256, 151_936, 201_088)
 WIDTHS = tuple(
     sorted({base * 2**k for base in (32, 48) for k in range(16)} | {*NAMED, 2**20, 2**22})
 )
+FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, 133)
+FEW_ROWS_WIDTHS = tuple(2**k for k in (10, 12, *range(14, 21)))
+# (rows, columns)
+MEASURED = (*((MANY, w) for w in WIDTHS), *product(FEW_ROWS, FEW_ROWS_WIDTHS))
 SAMPLES = 7
 REGISTERS = 65_536  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
-CHUNKS = ((512, 27, 4, 8, 4), (512, 27, 8, 8, 4), (1024, 13, 8, 8, 2), (1024, 13, 8, 16, 2))
+CHUNKS = (
+    *((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),
+    *((1024, 13, 8, 8, 2, ahead) for ahead in (1, 2, 3)),
+    *((1024, 13, 8, 16, 2, ahead) for ahead in (1, 2, 4)),
+    *((2048, 6, 8, 16, 1, ahead) for ahead in (1, 2)),
+)
+# More of a row on chip, for rows of which all rings hold one or two.
+DEEP_CHUNKS = ((1024, 13, 4, 16, 2, 6), (2048, 6, 4, 16, 1, 3))
+DEEP_VECTORS = 2**18
+# Small tickets, so that few rows find many multiprocessors.
+SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (512, 27, 8, 8, 2, 1))
 
 
-def candidates(cols: int, size: int, edges: bool) -> Iterator[Shape]:
-    """What may be fast for rows of ``cols`` elements of ``size`` bytes."""
+def candidates(rows: int, cols: int, size: int, edges: bool) -> Iterator[Shape]:
+    """What may be fast for ``rows`` rows of ``cols`` elements of ``size`` bytes."""
     vectors, width = vectors_from_line(cols, size, edges), VECTOR_BYTES // size
     whole = max(1, cols * size // VECTOR_BYTES)
     for lanes in (1, 2, 4, 8, 16, 32):
         if lanes <= whole <= lanes * 32 // width:
             yield Shape("warp", (lanes,))
     if edges and cols <= 600:
-        yield from (Shape("tile", (lanes,)) for lanes in (8, 16, 32) if cols <= 20 * lanes)
+        for lanes in (8, 16, 32):
+            if cols <= 20 * lanes:
+                yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
     for threads in (128, 256, 512, 1024):
         for raw in (False, True)[: width // 4]:
             held = -(-vectors // threads)
@@ -68,26 +86,31 @@ def candidates(cols: int, size: int, edges: bool) -> Iterator[Shape]:
             for raw in (False, True)[: width // 4]:
                 held = -(-vectors // (blocks * threads))
                 registers = OVERHEAD + held * (4 if raw else width)
-                if vectors >= blocks * threads // 2 and registers <= min(
-                    128, REGISTERS // threads + 8
-                ):
-                    yield Shape("cluster", (threads, blocks), raw)
+                most = min(128, REGISTERS // threads + 8)
+                if vectors >= blocks * threads // 2 and registers <= most:
+                    fit = max(1, min(2048 // threads, REGISTERS // (threads * registers)))
+                    yield from (Shape("cluster", (threads, blocks, n), raw) for n in {1, fit})
     if vectors >= 4096:
-        yield from (Shape("chunks", sizes) for sizes in CHUNKS)
+        more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
+        more += SMALL_CHUNKS if rows < MANY else ()
+        yield from (Shape("chunks", sizes) for sizes in (*CHUNKS, *more))
 
 
-def compiled(shape: Shape, cols: int, dtype: str, edges: bool, arch: str) -> bool:
+def compiled(shape: Shape, request: Request, arch: str) -> bool:
     """Whether the kernel compiles, to find it in the cache afterwards."""
+    plan = shape.plan(request.cols, request.size, request.edges)
     try:
-        compile_plan(shape.plan(cols, ELEMENT_BYTES[dtype], edges), Job("frontier", dtype, arch))
+        compile_plan(plan, Job("frontier", request.dtype, arch))
     except CompileError:
         return False
     return True
 
 
-def measure(dtype: str, cols: int, shapes: list[Shape], flush: timer.Flush) -> dict[Shape, float]:
+def measure(
+    dtype: str, rows: int, cols: int, shapes: list[Shape], flush: timer.Flush
+) -> dict[Shape, float]:
     """Fraction of copy by shape; without those that are wrong."""
-    rows = max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype]))
+    rows = min(rows, max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
     small = planted(min(rows, max(5, 2**22 // cols)), cols, getattr(torch, dtype), "cuda", seed=2)
     copies = [timer.DeviceTimer(load(c), pairs, flush, 1e5, variant(c).graph) for c in COPIES]
@@ -125,29 +148,30 @@ def main(
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
     out = out or TABLES / f"{slug(gpu.name)}.json"
-    asked: dict[tuple[str, bool, int], list[Shape]] = {}
-    for dtype in DTYPES:
-        size = ELEMENT_BYTES[dtype]
-        for edges, cols in ((e, c + e) for e in (False, True) for c in WIDTHS):
-            if not edges and cols * size % VECTOR_BYTES:
-                continue
+    asked: dict[Request, list[Shape]] = {}
+    for dtype, edges, (rows, base) in product(DTYPES, (NONE, ALIKE), MEASURED):
+        cols, size = base + edges, ELEMENT_BYTES[dtype]
+        if edges or base * size % VECTOR_BYTES == 0:
             lines = cols * size % (LINE * VECTOR_BYTES) == 0
             request = Request(
-                dtype, 10**6, cols, edges, contiguous=True, lines=lines,
+                dtype, rows, cols, edges, contiguous=True, lines=lines,
                 arch=10 * gpu.major + gpu.minor, multiprocessors=gpu.multi_processor_count,
             )  # fmt: skip
-            shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
-            asked[dtype, edges, cols] = shapes
+            shapes = candidates(rows, cols, size, bool(edges))
+            asked[request] = [s for s in shapes if possible(s, request)]
     with pool("cuda") as processes:
-        jobs = [(s, c, d, e, arch) for (d, e, c), shapes in asked.items() for s in shapes]
+        jobs = [(shape, request, arch) for request, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
     flush, entries, rows = timer.Flush("cuda"), [], []
-    for (dtype, edges, cols), shapes in track(asked.items(), "tuning"):
-        ready = [s for s in shapes if done[s, cols, dtype, edges, arch]]
-        found = sorted(measure(dtype, cols, ready, flush).items(), key=lambda item: -item[1])
+    for r, shapes in track(asked.items(), "tuning"):
+        ready = [s for s in shapes if done[s, r, arch]]
+        found = sorted(
+            measure(r.dtype, r.rows, r.cols, ready, flush).items(), key=lambda item: -item[1]
+        )
         told: list[dict[str, Any]] = [
             {
-                "dtype": dtype, "edges": edges, "cols": cols, "regime": shape.regime,
+                "dtype": r.dtype, "edges": bool(r.edges),
+                "rows": r.rows if r.rows < MANY else None, "cols": r.cols, "regime": shape.regime,
                 "sizes": list(shape.sizes), "raw": shape.raw, "fraction_of_copy": round(value, 4),
             }
             for shape, value in found
@@ -162,7 +186,7 @@ def main(
     out.parent.mkdir(parents=True, exist_ok=True)
     head = json.dumps(facts)[1:-1]
     out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
-    print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
+    print(f"{len(entries)} numbers of rows and columns, {len(rows)} candidates, in {out} and {log}")
 
 
 if __name__ == "__main__":

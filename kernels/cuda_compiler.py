@@ -108,6 +108,7 @@ def program(
         include_path=[str(path.parent), _cuda_headers()],
         ptxas_options=PTXAS_OPTIONS,
         define_macro=list(defines) or None,
+        device_as_default_execution_space=True,  # lambdas that take lambdas have no word for it
         # NVRTC 13 keeps programs in the driver's cache: a cubin from there has no report.
         no_cache=True,
     )

@@ -1,179 +1,98 @@
-// chunks: rows in chunks, dealt to one block a multiprocessor by tickets; a chunk waits in a ring
-// of shared memory until all of its row has been seen.
+// chunks: rows in chunks, dealt to one block a multiprocessor by tickets; a chunk waits on chip
+// until all of its row has been seen.
 //   moves    X once, Y once
-//   launch   cooperative, grid = multiprocessors, REDUCERS + WRITERS + 3 warps a block
+//   launch   cooperative, grid = multiprocessors; warps a block: REDUCERS (INVARIANT: twice) +
+//            WRITERS + 3 (INVARIANT: 5)
 //   holds    rows that the rings of all blocks hold together; Hopper and later
 //   teaches  work that is dealt out, not divided, lets fast multiprocessors take more of it
 //   source   shared/KERNELS.md, Dc
 //
-// The warps of a block pass each slot of the ring on:
-//   dealer    takes a ticket (``together`` chunks of a row) once as many slots are free; loads them
-//   reducers  maximum and sum of a chunk                                         [full]
-//   poster    makes one pair of a ticket's chunks and posts it in global memory  [reduced]
-//   gatherer  waits until all tickets of the row are posted; makes them one      [full]
-//   writers   the chunk's probabilities                                          [ready]
+// The warps of a block pass chunks on, in a ring of SLOTS in shared memory, then in the registers
+// of the writers, AHEAD chunks of them:
+//   dealer    takes a ticket (``together`` chunks of a row) once as many slots are free; loads
+//   them.
+//             The first ones are the blocks' numbers
+//   reducers  maximum and sum of a chunk                                          [full]
+//   poster    makes one pair of a ticket's chunks and posts it in global memory   [reduced]
+//   gatherer  waits until all tickets of the row are posted; makes them one       [full]
+//   writers   take the chunk from its slot, and write its probabilities           [full, ready]
+// INVARIANT: reducers find the maximum alone; with the row's, summers add [ready], a second poster
+// and a second gatherer make the row's total of theirs [summed, ready], and writers wait for it.
 // A ticket is only taken with room for all its chunks, so what is taken is posted without waiting
 // for anybody; gatherers wait for tickets of one row at most, which the rings of all blocks hold.
 
 #include "bulk.cuh"
-#include "reduce.cuh"
-#include "vectors.cuh"
+#include "deal.cuh"
+#include "store.cuh"
 
-// A pair of a ticket, each half beside the launch's number: who sees the number sees the half.
-struct Posted {
-    unsigned long long max, sum;
-};
-
-struct Scratch {
-    unsigned launches, done, ticket, unused;
-    Posted posted[1]; // rows x tickets of a row
-};
-
-__device__ inline unsigned long long beside(unsigned number, float v) {
-    return static_cast<unsigned long long>(number) << 32 | __float_as_uint(v);
-}
-
-__device__ inline void post(Posted *to, unsigned number, Partial p) {
-    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
-                 "l"(beside(number, p.max)), "l"(beside(number, p.sum))
-                 : "memory");
-}
-
-__device__ inline Partial merged(Partial a, Partial b) {
-    float max = fmaxf(a.max, b.max), base = base_of(max);
-    return {max,
-            a.sum * exp2_fast((a.max - base) * LOG2E) + b.sum * exp2_fast((b.max - base) * LOG2E)};
-}
-
-// A lane's part of ``count`` tickets' pairs, once they are all posted: EACH of them on their way at
-// once, since each takes the time to the L2 and back.
-template <int EACH> __device__ Partial collect(const Posted *posted, int count, unsigned number) {
-    Partial all = no_partial();
-    for (int first = threadIdx.x % 32; first < count; first += 32 * EACH) {
-        unsigned long long max[EACH], sum[EACH];
-        bool missing;
-        do {
-            missing = false;
-#pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                max[i] = beside(number, -CUDART_INF_F);
-                sum[i] = beside(number, 0.0f);
-                if (first + 32 * i < count)
-                    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                                 : "=l"(max[i]), "=l"(sum[i])
-                                 : "l"(posted + first + 32 * i)
-                                 : "memory");
-            }
-#pragma unroll
-            for (int i = 0; i < EACH; ++i)
-                missing |= max[i] >> 32 != number || sum[i] >> 32 != number;
-        } while (missing);
-        float top = all.max;
-#pragma unroll
-        for (int i = 0; i < EACH; ++i)
-            top = fmaxf(top, __uint_as_float(unsigned(max[i])));
-        float base = base_of(top);
-        all.sum *= exp2_fast((all.max - base) * LOG2E);
-#pragma unroll
-        for (int i = 0; i < EACH; ++i)
-            all.sum += __uint_as_float(unsigned(sum[i])) *
-                       exp2_fast((__uint_as_float(unsigned(max[i])) - base) * LOG2E);
-        all.max = top;
-    }
-    return all;
-}
-
-// A chunk of a row: vectors ``first`` to before ``last``, the first of them ``offset`` vectors into
-// its slot, so that all chunks but the first start with a line.
-template <class T, bool EDGES> struct Chunk {
-    Row<T, EDGES> row;
-    int number, first, last, offset;
-
-    __device__ Chunk(const T *x, long long stride, int cols, int2 which, int vectors)
-        : row(x + which.x * stride, cols), number(which.y) {
-        int start = number * vectors - row.lead();
-        first = max(0, start);
-        last = min(row.vectors, start + vectors);
-        offset = first - start;
-    }
-
-    __device__ int size() const { return max(0, last - first); }
-    // Whether a vector of the slot is the chunk's, and which of the row it is.
-    __device__ bool has(int j) const { return j >= offset && j < offset + size(); }
-    __device__ int vector(int j) const { return first + j - offset; }
-    // The thread of the row's edges: they go with chunk 0.
-    __device__ int edge_thread(int thread) const { return number == 0 ? thread : 1 << 20; }
-};
-
-template <int SLOTS> struct Place {
-    int slot = 0;
-    unsigned parity = 0;
-
-    __device__ void next() {
-        if (++slot == SLOTS) {
-            slot = 0;
-            parity ^= 1;
-        }
-    }
-};
-
-template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, bool EDGES>
-__global__ void __launch_bounds__((REDUCERS + WRITERS + 3) * 32, 1)
+template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, int EDGES,
+          bool INVARIANT>
+__global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 * INVARIANT) * 32,
+                                  1)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows,
             int chunks, int vectors, int together, Scratch *scratch) {
+    // Chunks on chip: nobody is further ahead of the writers.
+    constexpr int CHIP = SLOTS + AHEAD, SUMMERS = INVARIANT ? REDUCERS : 0;
+    constexpr int EACH = CHUNK / (REDUCERS * 32), EACH_WRITTEN = CHUNK / (WRITERS * 32);
     extern __shared__ __align__(128) uint4 ring[]; // SLOTS x CHUNK
-    __shared__ Barrier full[SLOTS], reduced[SLOTS], ready[SLOTS], empty[SLOTS];
-    __shared__ int2 which[SLOTS]; // row and chunk; row -1 after the last
-    __shared__ Partial of_warp[SLOTS][REDUCERS], of_row[SLOTS];
+    __shared__ Barrier empty[SLOTS], full[CHIP], reduced[CHIP], ready[CHIP];
+    __shared__ Barrier summed[INVARIANT ? CHIP : 1], totalled[INVARIANT ? CHIP : 1];
+    __shared__ int2 which[CHIP]; // row and chunk; row -1 after the last
+    __shared__ Partial of_warp[1 + INVARIANT][CHIP][REDUCERS], of_row[1 + INVARIANT][CHIP];
     __shared__ unsigned number;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int tickets = (chunks + together - 1) / together; // of a row
 
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < SLOTS; ++s) {
-            init(&full[s], 1);
-            init(&reduced[s], REDUCERS);
-            init(&ready[s], 1);
-            init(&empty[s], WRITERS);
+    if (threadIdx.x < CHIP) {
+        int s = threadIdx.x;
+        if (s < SLOTS)
+            init(&empty[s], REDUCERS + SUMMERS + WRITERS);
+        init(&full[s], 1);
+        init(&reduced[s], REDUCERS);
+        init(&ready[s], 1);
+        if constexpr (INVARIANT) {
+            init(&summed[s], SUMMERS);
+            init(&totalled[s], 1);
         }
         initialised();
         written();
-        number = *(volatile unsigned *)&scratch->launches + 1;
-        number += number == 0; // what was never written is 0
     }
     __syncthreads();
-    Place<SLOTS> at;
+    Place<SLOTS> slot;
+    Place<CHIP> at;
     auto chunk = [&](int2 w) { return Chunk<T, EDGES>(x, x_stride, cols, w, vectors); };
+    auto next = [&] {
+        slot.next();
+        at.next();
+    };
+    // The slot's chunk in registers; the slot has one reader less.
+    auto taken = [&](auto threads, const Chunk<T, EDGES> &c, int thread, auto &raw, float &edge) {
+        c.template load<threads.value>(ring + slot.slot * CHUNK, thread, raw);
+        edge = c.row.load_edge(c.edge_thread(thread));
+        __syncwarp();
+        if (lane == 0)
+            arrive_at(&empty[slot.slot]);
+    };
 
     if (warp < REDUCERS) {
-        for (;; at.next()) {
+        for (;; next()) {
             wait(&full[at.slot], at.parity);
             int2 w = which[at.slot];
             Partial mine = no_partial();
             if (w.x >= 0) {
-                auto c = chunk(w);
-                const uint4 *slot = ring + at.slot * CHUNK;
-                uint4 raw[CHUNK / (REDUCERS * 32)];
-#pragma unroll
-                for (int i = 0; i < CHUNK / (REDUCERS * 32); ++i) {
-                    int j = threadIdx.x + REDUCERS * 32 * i;
-                    raw[i] = c.has(j) ? slot[j] : nothing<T>();
+                uint4 raw[EACH];
+                float edge, sum;
+                taken(Constant<REDUCERS * 32>(), chunk(w), threadIdx.x, raw, edge);
+                mine.max = max_over<32>(larger(largest<T>(raw), edge));
+                if constexpr (!INVARIANT) {
+                    Exponential<T> of(base_of(mine.max));
+                    sum = of(edge);
+                    exponentials(raw, of, [&](float e) { sum += e; });
+                    mine.sum = sum_over<32>(sum) * of.correction();
                 }
-                float edge = c.row.load_edge(c.edge_thread(threadIdx.x));
-                mine.max = max_over<32>(fmaxf(largest<T>(raw), edge));
-                float base = base_of(mine.max), sum = exp2_fast((edge - base) * LOG2E);
-#pragma unroll
-                for (int i = 0; i < CHUNK / (REDUCERS * 32); ++i) {
-                    float v[WIDTH<T>];
-                    unpack<T>(raw[i], v);
-#pragma unroll
-                    for (float e : v)
-                        sum += exp2_fast((e - base) * LOG2E);
-                }
-                mine.sum = sum_over<32>(sum);
             }
             if (lane == 0) {
-                of_warp[at.slot][warp] = mine;
+                of_warp[0][at.slot][warp] = mine;
                 arrive_at(&reduced[at.slot]);
             }
             if (w.x < 0)
@@ -181,64 +100,92 @@ __global__ void __launch_bounds__((REDUCERS + WRITERS + 3) * 32, 1)
         }
     }
     warp -= REDUCERS;
+    if constexpr (INVARIANT) {
+        if (warp < SUMMERS) {
+            for (;; next()) {
+                wait(&ready[at.slot], at.parity);
+                int2 w = which[at.slot];
+                Exact sum;
+                if (w.x >= 0) {
+                    uint4 raw[EACH];
+                    float edge;
+                    taken(Constant<SUMMERS * 32>(), chunk(w), warp * 32 + lane, raw, edge);
+                    Exponential<T> of(base_of(of_row[0][at.slot].max));
+                    sum.add(of(edge));
+                    exponentials(raw, of, [&](float e) { sum.add(e); });
+                }
+                if (Total mine = total_over<32>(sum.total()); lane == 0) {
+                    of_warp[1][at.slot][warp] = as_partial(mine);
+                    arrive_at(&summed[at.slot]);
+                }
+                if (w.x < 0)
+                    return;
+            }
+        }
+        warp -= SUMMERS;
+    }
     if (warp < WRITERS) {
         int thread = warp * 32 + lane;
-        for (;; at.next()) {
-            wait(&ready[at.slot], at.parity);
-            int2 w = which[at.slot];
-            if (w.x < 0)
+        uint4 held[AHEAD][EACH_WRITTEN];
+        float edge[AHEAD];
+        Place<CHIP> ahead;
+        bool more = true;
+        auto take = [&](uint4(&raw)[EACH_WRITTEN], float &edge) {
+            if (!more)
                 return;
-            auto c = chunk(w);
-            Partial row = of_row[at.slot];
-            const uint4 *slot = ring + at.slot * CHUNK;
-            uint4 raw[CHUNK / (WRITERS * 32)];
+            wait(&full[ahead.slot], ahead.parity);
+            int2 w = which[ahead.slot];
+            more = w.x >= 0;
+            if (more)
+                taken(Constant<WRITERS * 32>(), chunk(w), thread, raw, edge);
+            ahead.next();
+            slot.next();
+        };
 #pragma unroll
-            for (int i = 0; i < CHUNK / (WRITERS * 32); ++i) {
-                int j = thread + WRITERS * 32 * i;
-                raw[i] = c.has(j) ? slot[j] : nothing<T>();
+        for (int i = 0; i < AHEAD; ++i)
+            take(held[i], edge[i]);
+        for (;;) {
+#pragma unroll
+            for (int i = 0; i < AHEAD; ++i, at.next()) {
+                int2 w = which[at.slot];
+                if (w.x < 0)
+                    return;
+                wait(INVARIANT ? &totalled[at.slot] : &ready[at.slot], at.parity);
+                Partial row = of_row[INVARIANT][at.slot];
+                Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+                auto c = chunk(w);
+                T *to = out + w.x * out_stride;
+                probabilities(held[i], of, [&](int n, uint4 vector) {
+                    int k = c.start + thread + WRITERS * 32 * n;
+                    store<32>(c.row, to, k, c.first, c.last, vector);
+                });
+                c.row.store_edge(to, c.edge_thread(thread), of(edge[i]));
+                take(held[i], edge[i]);
             }
-            float edge = c.row.load_edge(c.edge_thread(thread));
-            __syncwarp();
-            if (lane == 0)
-                arrive_at(&empty[at.slot]);
-            float base = base_of(row.max), scale = 1.0f / row.sum;
-            T *to = out + w.x * out_stride;
-            bool alike = c.row.alike(to);
-#pragma unroll
-            for (int i = 0; i < CHUNK / (WRITERS * 32); ++i) {
-                int j = thread + WRITERS * 32 * i;
-                float v[WIDTH<T>];
-                unpack<T>(raw[i], v);
-#pragma unroll
-                for (float &e : v)
-                    e = exp2_fast((e - base) * LOG2E) * scale;
-                if (c.has(j))
-                    c.row.store(to, c.vector(j), v, alike);
-            }
-            c.row.store_edge(to, c.edge_thread(thread), exp2_fast((edge - base) * LOG2E) * scale);
         }
     }
     warp -= WRITERS;
     if (warp == 0) { // dealer
         if (lane > 0)
             return;
-        for (;;) {
-            Place<SLOTS> ahead = at;
-            for (int i = 0; i < together; ++i, ahead.next())
-                wait(&empty[ahead.slot], ahead.parity ^ 1); // at first they are
-            // Not before: a ticket that waits for slots keeps its row from everybody.
-            unsigned ticket = atomicAdd(&scratch->ticket, 1);
-            if (ticket >= unsigned(rows) * tickets)
-                break;
+        unsigned ticket = blockIdx.x; // the first is not dealt: it would take the time to the L2
+        number = *(volatile unsigned *)&scratch->launches + 1;
+        number += number == 0; // what was never written is 0
+        while (ticket < unsigned(rows) * tickets) {
             int row = ticket / tickets, first = (ticket - row * tickets) * together;
-            for (int n = first; n < min(first + together, chunks); ++n, at.next()) {
+            for (int n = first; n < min(first + together, chunks); ++n, next()) {
                 which[at.slot] = {row, n};
                 auto c = chunk({row, n});
                 arrive_expecting(&full[at.slot], c.size() * 16);
                 if (c.size() > 0)
-                    load_bulk(ring + at.slot * CHUNK + c.offset, c.row.body() + c.first,
+                    load_bulk(ring + slot.slot * CHUNK + c.offset(), c.row.body() + c.first,
                               c.size() * 16, &full[at.slot]);
             }
+            Place<SLOTS> free = slot;
+            for (int i = 0; i < together; ++i, free.next())
+                wait(&empty[free.slot], free.parity ^ 1); // at first they are
+            // Not before: a ticket that waits for slots keeps its row from everybody.
+            ticket = gridDim.x + atomicAdd(&scratch->ticket, 1);
         }
         which[at.slot] = {-1, -1};
         arrive_at(&full[at.slot]);
@@ -246,39 +193,62 @@ __global__ void __launch_bounds__((REDUCERS + WRITERS + 3) * 32, 1)
             scratch->ticket = scratch->done = 0;
             scratch->launches = number;
         }
-    } else if (warp == 1) { // poster
-        Partial so_far = no_partial();
-        for (;; at.next()) {
-            wait(&reduced[at.slot], at.parity);
+        return;
+    }
+    // Pairs of warps in ``some`` become pairs of tickets, after ``full``.
+    auto post_tickets = [&](auto merge, Barrier *whole, const Partial(*some)[REDUCERS], int kind) {
+        using Merge = decltype(merge);
+        Partial so_far[2];
+        for (;; next()) {
+            wait(&whole[at.slot], at.parity);
             int2 w = which[at.slot];
             if (w.x < 0)
                 return;
-            Partial p = over_warp(lane < REDUCERS ? of_warp[at.slot][lane] : no_partial());
-            so_far = w.y % together == 0 ? p : merged(so_far, p);
+            so_far[1] = w.y % together == 0 ? Merge::none() : so_far[0];
+            so_far[0] = Merge::over_warp(lane < REDUCERS ? some[at.slot][lane] : Merge::none());
+            so_far[0] = Merge::all(so_far);
             if (lane == 0 && (w.y % together == together - 1 || w.y == chunks - 1))
-                post(&scratch->posted[w.x * (long long)tickets + w.y / together], number, so_far);
+                post(scratch->posted + (kind * (long long)rows + w.x) * tickets + w.y / together,
+                     number, so_far[0]);
         }
-    } else { // gatherer
-        int known = -1;
-        Partial row = no_partial();
-        for (;; at.next()) {
-            wait(&full[at.slot], at.parity);
+    };
+    // Pairs of tickets become the row's, after ``known``; ``tell`` says it of the place.
+    auto gather_rows = [&](auto merge, Barrier *known, int kind, auto tell) {
+        using Merge = decltype(merge);
+        int last = -1;
+        Partial row = Merge::none();
+        for (;; next()) {
+            wait(&known[at.slot], at.parity);
             int2 w = which[at.slot];
-            if (w.x >= 0 && w.x != known) {
-                known = w.x;
-                const Posted *posted = &scratch->posted[w.x * (long long)tickets];
-                row = tickets <= 32 ? collect<1>(posted, tickets, number)
-                                    : collect<8>(posted, tickets, number);
+            if (w.x >= 0 && w.x != last) {
+                last = w.x;
+                auto posted = scratch->posted + (kind * (long long)rows + w.x) * tickets;
+                row = tickets <= 32 ? collect<Merge, 1>(posted, tickets, number)
+                                    : collect<Merge, 8>(posted, tickets, number);
                 __syncwarp();
-                row = over_warp(row);
+                row = Merge::over_warp(row);
             }
-            __syncwarp(); // every lane has read what the slot holds
-            if (lane == 0) {
-                of_row[at.slot] = row;
-                arrive_at(&ready[at.slot]);
-            }
+            __syncwarp(); // every lane has read what the place holds
+            if (lane == 0)
+                tell(row);
             if (w.x < 0)
                 return;
         }
+    };
+    if (warp == 1)
+        post_tickets(Merge<false>(), reduced, of_warp[0], 0);
+    else if (warp == 2)
+        gather_rows(Merge<false>(), full, 0, [&](Partial row) {
+            of_row[0][at.slot] = row;
+            arrive_at(&ready[at.slot]);
+        });
+    if constexpr (INVARIANT) {
+        if (warp == 3)
+            post_tickets(Merge<true>(), summed, of_warp[1], 1);
+        else if (warp == 4)
+            gather_rows(Merge<true>(), ready, 1, [&](Partial row) {
+                of_row[1][at.slot] = of_total(of_row[0][at.slot].max, as_total(row));
+                arrive_at(&totalled[at.slot]);
+            });
     }
 }

@@ -37,7 +37,7 @@ def _compile(plan: Plan, job: Job) -> Compiled:
     cubin, symbols, report = program(plan.file, job.arch, [name])
     made = kernel(
         job, "frontier", cubin, report, symbols[name], specialisation=plan.label,
-        cols_held=plan.cols_held(ELEMENT_BYTES[job.dtype]), edges=plan.edges, threads=plan.threads,
-        dynamic_shared_bytes=plan.ring_bytes,
+        cols_held=plan.cols_held(ELEMENT_BYTES[job.dtype]), edges=bool(plan.edges),
+        threads=plan.threads, dynamic_shared_bytes=plan.ring_bytes,
     )  # fmt: skip
     return Compiled(cubin, (made,))

@@ -21,13 +21,17 @@ from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 from kernels.compiled import Job
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import (
+    ALIKE,
+    APART,
     LINE,
+    NONE,
     VECTOR_BYTES,
     WARP_THREADS,
     Deal,
     Plan,
     Shape,
     deal,
+    tile_apart,
     tile_rows,
 )
 from kernels.frontier.select import Request, possible, select
@@ -66,14 +70,18 @@ def _launch(x: Tensor, out: Tensor, shape: Shape, asked: Request) -> Tensor:
     stream = torch.cuda.current_stream(x.device).cuda_stream
     arguments: list[Any] = [x.data_ptr(), out.data_ptr()]
     if shape.regime == "tile":
-        arguments += [np.int32(cols), np.int64(rows), np.int32(tile_rows(cols, size))]
+        tile, apart = tile_rows(shape, cols, size), tile_apart(shape, cols, size)
+        arguments += [np.int32(cols), np.int64(rows), np.int32(tile)]
+        arguments.append(np.int32(apart.bit_length() - 1))
     else:
         arguments += [np.int64(strides[0]), np.int64(strides[1]), np.int32(cols)]
         if shape.regime == "chunks":
             dealt = _dealt(shape, cols, size, asked.lines)
             numbers = (rows, dealt.chunks, dealt.vectors, shape.sizes[4])
             arguments += map(np.int32, numbers)
-            tickets = 1 << (rows * dealt.tickets - 1).bit_length()  # few sizes serve all shapes
+            tickets = (
+                1 << (rows * dealt.tickets * (1 + shape.invariant) - 1).bit_length()
+            )  # few sizes serve all shapes
             scratch = _scratch(tickets, x.device.index, stream, _capture(stream))
             arguments.append(scratch.data_ptr())
         else:
@@ -99,9 +107,13 @@ def _request(x: Tensor, out: Tensor) -> Request:
     size = x.element_size()
     device = _device(x.device.index)
     pointers, strides = x.data_ptr() | out.data_ptr(), (x_stride | out_stride) * size
+    edges = NONE
+    if (pointers | strides | cols * size) % VECTOR_BYTES:
+        apart = x.data_ptr() - out.data_ptr() | (x_stride - out_stride) * size
+        edges = APART if apart % VECTOR_BYTES else ALIKE
     return Request(
         dtype=_NAMES[x.dtype], rows=rows, cols=cols,
-        edges=(pointers | strides | cols * size) % VECTOR_BYTES != 0,
+        edges=edges,
         contiguous=x_stride == out_stride == cols,
         lines=(x.data_ptr() | x_stride * size) % (LINE * VECTOR_BYTES) == 0,
         arch=device.arch, multiprocessors=device.multiprocessors,
@@ -183,7 +195,7 @@ def _loaded(shape: Shape, asked: Request, dtype: torch.dtype, device: int) -> _L
         case "warp":
             grid = -(-asked.rows * shape.sizes[0] // WARP_THREADS)
         case "tile":
-            rows = tile_rows(asked.cols, asked.size)
+            rows = tile_rows(shape, asked.cols, asked.size)
             grid, shared = -(-asked.rows // rows), rows * asked.cols * asked.size + VECTOR_BYTES
         case "cluster":
             more = {"cluster": shape.sizes[1]}

@@ -2,50 +2,72 @@
 // the edges, as exponentials in float, or as they came, to be exponentiated twice.  As they came,
 // 16-bit rows take half the registers.
 #pragma once
-#include "reduce.cuh"
-#include "vectors.cuh"
+#include "exact.cuh"
+#include "store.cuh"
 
 template <class T, int VECTORS, bool RAW> struct Held {
     uint4 raw[VECTORS];
     float v[VECTORS][WIDTH<T>]; // of the two, one is used, and the other takes no register
     float edge, base;
 
-    // The maximum and the sum of a warp's shares, once they are in ``raw`` and ``edge``.
-    __device__ Partial over_warp() {
-        base = max_over<32>(fmaxf(largest<T>(raw), edge));
-        float from = base_of(base), sum = exp2_fast((edge - from) * LOG2E);
+    // The largest of a warp's shares, once they are in ``raw`` and ``edge``.
+    __device__ float max_of_warp() const { return max_over<32>(larger(largest<T>(raw), edge)); }
+
+    // Exponentials relative to ``max``, of which ``add(e)`` is told.
+    template <class Add> __device__ void exponentiate(float max, Add add) {
+        base = max;
+        Exponential<T> of(base_of(max));
+        float e = of(edge);
+        add(e);
         if constexpr (!RAW)
-            edge = sum;
+            edge = e;
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i) {
             float each[WIDTH<T>];
             unpack<T>(raw[i], each);
 #pragma unroll
-            for (int e = 0; e < WIDTH<T>; ++e) {
-                each[e] = exp2_fast((each[e] - from) * LOG2E);
-                sum += each[e];
+            for (int j = 0; j < WIDTH<T>; ++j) {
+                add(e = of(each[j]));
                 if constexpr (!RAW)
-                    v[i][e] = each[e];
+                    v[i][j] = e;
             }
         }
-        return {base, sum_over<32>(sum)};
     }
 
-    // The probabilities of a row whose maximum and sum are known, into ``store(i, vector)``.
-    template <class Store> __device__ float results(Partial row, Store store) {
-        float from = base_of(row.max), scale = 1.0f / row.sum;
-        if constexpr (!RAW)
-            scale *= exp2_fast((base - row.max) * LOG2E);
+    // The maximum and the sum of a warp's shares.
+    __device__ Partial over_warp() {
+        float sum = 0.0f, max = max_of_warp();
+        exponentiate(max, [&](float e) { sum += e; });
+        return {max, sum_over<32>(sum) * Exponential<T>(base_of(max)).correction()};
+    }
+
+    // The total of a warp's shares, relative to the maximum of the row.
+    __device__ Total total_of_warp(float max) {
+        Exact sum;
+        exponentiate(max, [&](float e) { sum.add(e); });
+        return total_over<32>(sum.total());
+    }
+
+    // ``visit(i, vector)`` with the probabilities of a row whose maximum and sum are known; the
+    // edge's is returned.  INVARIANT: of a sum of the exponentials as they are.
+    template <bool INVARIANT, class Visit> __device__ float results(Partial row, Visit visit) {
+        if constexpr (RAW) {
+            Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+            probabilities(raw, of, visit);
+            return of(edge);
+        } else {
+            float scale = reciprocal<T>(row.sum);
+            if constexpr (!INVARIANT)
+                scale *= exp2_fast((base - row.max) * LOG2E) *
+                         Exponential<T>(base_of(base)).correction();
 #pragma unroll
-        for (int i = 0; i < VECTORS; ++i) {
-            float each[WIDTH<T>];
-            if constexpr (RAW)
-                unpack<T>(raw[i], each);
+            for (int i = 0; i < VECTORS; ++i) {
 #pragma unroll
-            for (int e = 0; e < WIDTH<T>; ++e)
-                each[e] = (RAW ? exp2_fast((each[e] - from) * LOG2E) : v[i][e]) * scale;
-            store(i, each);
+                for (float &e : v[i])
+                    e *= scale;
+                visit(i, pack<T>(v[i]));
+            }
+            return edge * scale;
         }
-        return (RAW ? exp2_fast((edge - from) * LOG2E) : edge) * scale;
     }
 };

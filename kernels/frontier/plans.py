@@ -9,9 +9,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 REGIMES = ("warp", "tile", "block", "cluster", "chunks", "stream")
 VECTOR_BYTES = 16
-WARP_THREADS, TILE_THREADS = 128, 64  # of a block of these regimes
+# What a row has outside its 16-byte vectors: nothing; some elements, and the row of results too, at
+# the same places; or at others.
+EDGES = ("none", "edges", "edges apart")
+NONE, ALIKE, APART = range(3)
+WARP_THREADS = 128  # of a block
 LINE = 8  # vectors of a line of memory
-TILE_BYTES = 8192  # of shared memory that a tile takes at most, if it is more than one row
+TILE_BYTES = 128  # of a tile at most, for each thread, if it is more than one row
 # Those whose kernels need clusters of 16, the copy engine or 216 KB of a block's shared memory, and
 # the architectures that have them.
 HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "chunks"), (90, 100, 103)
@@ -22,22 +26,25 @@ class Shape:
     """A regime and what is chosen beside a row's width.
 
     warp     sizes = (lanes of a row,)
-    tile     sizes = (lanes of a row,)
+    tile     sizes = (lanes of a row, threads of a tile)
     block    sizes = (threads of a row, least blocks of a multiprocessor)
-    cluster  sizes = (threads of a block, blocks of a row)
-    chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket)
+    cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
+    chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket,
+                      chunks in the writers' registers)
     stream   sizes = (threads of a row,)
 
     ``raw`` (block, cluster) keeps the row as it came and exponentiates twice: rows of 16 bits then
-    take half the registers.
+    take half the registers.  ``invariant`` sums without an order (kernels/frontier/exact.cuh): all
+    shapes then give the same bits.
     """
 
     regime: str
     sizes: tuple[int, ...]
     raw: bool = False
+    invariant: bool = False
 
-    def plan(self, cols: int, size: int, edges: bool) -> "Plan":
-        """For rows of ``cols`` elements of ``size`` bytes, with or without edges."""
+    def plan(self, cols: int, size: int, edges: int) -> "Plan":
+        """For rows of ``cols`` elements of ``size`` bytes and ``edges`` as NONE, ALIKE or APART."""
         threads, held = self.sizes[0], 0
         match self.regime:
             case "warp":
@@ -49,9 +56,9 @@ class Shape:
             case "cluster":
                 lines = -(-vectors_from_line(cols, size, edges) // (self.sizes[1] * LINE))
                 held = -(-lines * LINE // threads)
-        return Plan(self, held, edges or self.regime == "tile")
+        return Plan(self, held, max(int(edges), self.regime == "tile"))
 
-    def why_not(self, cols: int, size: int, edges: bool, contiguous: bool) -> str:
+    def why_not(self, cols: int, size: int, edges: int, contiguous: bool) -> str:
         """Why rows of ``cols`` elements of ``size`` bytes cannot go this way; '' if they can."""
         if self.regime == "tile" and not contiguous:
             return "rows are not side by side"
@@ -62,11 +69,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel: a shape, the vectors (of a tile: elements) that a thread holds, edges or not."""
+    """A kernel: a shape, the vectors (of a tile: elements) that a thread holds, and the edges."""
 
     shape: Shape
     held: int
-    edges: bool
+    edges: int
 
     @property
     def file(self) -> Path:
@@ -74,19 +81,20 @@ class Plan:
 
     def expression(self, c_type: str) -> str:
         """The kernel as C++ names it, for elements of ``c_type``."""
-        sizes, edges = self.shape.sizes, str(self.edges).lower()
-        match self.shape.regime:
+        shape, sizes, edges = self.shape, self.shape.sizes, self.edges
+        match shape.regime:
             case "warp":
                 arguments = (*sizes, self.held, edges)
             case "tile":
                 arguments = (*sizes, self.held)
             case "chunks":
-                arguments = (*sizes[:4], edges)
+                arguments = (*sizes[:4], sizes[5], edges)
             case "stream":
                 arguments = (*sizes, edges)
             case _:
-                arguments = (sizes[0], self.held, sizes[1], str(self.shape.raw).lower(), edges)
-        return f"softmax<{', '.join(map(str, (c_type, *arguments)))}>"
+                arguments = (sizes[0], self.held, *sizes[1:], shape.raw, edges)
+        words = [str(a).lower() for a in (*arguments, shape.invariant)]
+        return f"softmax<{', '.join([c_type, *words])}>"
 
     @property
     def threads(self) -> int:
@@ -95,9 +103,12 @@ class Plan:
             case "warp":
                 return WARP_THREADS
             case "tile":
-                return TILE_THREADS
+                return self.shape.sizes[1]
             case "chunks":
-                return 32 * (sum(self.shape.sizes[2:4]) + 3)
+                reducing, writing = self.shape.sizes[2:4]
+                if self.shape.invariant:  # summing warps too, and twice a poster and a gatherer
+                    return 32 * (2 * reducing + writing + 5)
+                return 32 * (reducing + writing + 3)
         return self.shape.sizes[0]
 
     def cols_held(self, size: int) -> int:
@@ -122,10 +133,11 @@ class Plan:
         """For people."""
         words = [self.shape.regime, "x".join(map(str, self.shape.sizes))]
         words += [f"held={self.held}"] * bool(self.held)
-        return " ".join([*words, *["raw"] * self.shape.raw, *["edges"] * self.edges])
+        words += [*["raw"] * self.shape.raw, *[EDGES[self.edges]] * bool(self.edges)]
+        return " ".join([*words, *["invariant"] * self.shape.invariant])
 
 
-def vectors_from_line(cols: int, size: int, edges: bool) -> int:
+def vectors_from_line(cols: int, size: int, edges: int) -> int:
     """The most vectors of a row, counted from the line in which the first one lies.
 
     Without edges they are counted from the first.
@@ -133,10 +145,28 @@ def vectors_from_line(cols: int, size: int, edges: bool) -> int:
     return max(1, cols * size // VECTOR_BYTES) + (LINE - 1 if edges else 0)
 
 
-def tile_rows(cols: int, size: int) -> int:
-    """Rows of a tile: a power of two of at most TILE_BYTES, or one row."""
-    rows = max(1, TILE_BYTES // (cols * size))
+def tile_rows(shape: Shape, cols: int, size: int) -> int:
+    """Rows of a tile: a power of two of at most TILE_BYTES a thread, or one row."""
+    rows = max(1, TILE_BYTES * shape.sizes[1] // (cols * size))
     return 1 << (rows.bit_length() - 1)
+
+
+def tile_apart(shape: Shape, cols: int, size: int) -> int:
+    """How far apart the rows of a tile lie that a warp takes on together: 1, 2, 4, ...
+
+    Of shared memory's 32 banks of 4 bytes, each gives a warp one word at a time.
+    """
+    lanes = shape.sizes[0]
+    together = 32 // lanes
+
+    def turns(apart: int) -> int:
+        rows = [row * apart * cols for row in range(together)]
+        words = {(row + lane) * size // 4 for row in rows for lane in range(lanes)}
+        banks = [word % 32 for word in words]
+        return max(map(banks.count, banks))
+
+    most = max(1, tile_rows(shape, cols, size) // together)
+    return min((1 << k for k in range(most.bit_length())), key=turns)
 
 
 @dataclass(frozen=True)

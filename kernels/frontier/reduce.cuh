@@ -2,7 +2,7 @@
 //   source   Milakov and Gimelshein 2018, arXiv:1805.02867; the maximum as an ordered integer:
 //            CUDA C++ Programming Guide, warp reduce functions
 #pragma once
-#include <math_constants.h>
+#include "vectors.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffff;
 constexpr float LOG2E = 1.4426950408889634f;
@@ -14,8 +14,97 @@ __device__ inline float exp2_fast(float v) {
     return power;
 }
 
+__device__ inline float log2_fast(float v) {
+    float power;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+    return power;
+}
+
+// Within 1 unit in the last place; 0 for what would be below 2^-126.
+__device__ inline float reciprocal_fast(float v) {
+    float one_over;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one_over) : "f"(v));
+    return one_over;
+}
+
+// For results of T.
+template <class T> __device__ float reciprocal(float v) {
+    return sizeof(T) == 2 ? reciprocal_fast(v) : 1.0f / v;
+}
+
 // What may be subtracted from -inf: a part of a row that is masked throughout sums to 0, not NaN.
 __device__ inline float base_of(float max) { return max == -CUDART_INF_F ? 0.0f : max; }
+
+// exp(x - base) for elements of T; of 16 bits one FMA, exp2(x f - base f), for which the product
+// with the base is rounded: all exponentials relative to it are too large by 1 / ``correction``.
+template <class T> struct Exponential {
+    float base, factor = LOG2E, offset = 0.0f;
+
+    __device__ explicit Exponential(float base) : base(base) {
+        // Where elements of 16 bits are so large, any two that differ do so by hundreds: a smaller
+        // factor serves as well, and keeps the rounding below 2^-6 of an exponent.
+        if constexpr (sizeof(T) == 2) {
+            factor = fminf(LOG2E, reciprocal_fast(fabsf(base) / (1 << 18)));
+            offset = base * factor;
+        }
+    }
+
+    __device__ float operator()(float x) const {
+        if constexpr (sizeof(T) == 2)
+            return exp2_fast(fmaf(x, factor, -offset));
+        return exp2_fast((x - base) * LOG2E);
+    }
+
+    __device__ float correction() const {
+        if constexpr (sizeof(T) == 2)
+            return exp2_fast(-fmaf(base, factor, -offset));
+        return 1.0f;
+    }
+};
+
+// exp(x - base) / sum: EXACTLY an exponential times the reciprocal of the sum, or of 16 bits with
+// the division in the exponent.
+template <class T, bool EXACTLY> struct Probability {
+    static constexpr bool IN_EXPONENT = sizeof(T) == 2 && !EXACTLY;
+    Exponential<T> exponential;
+    float scale;
+
+    __device__ Probability(float base, float sum)
+        : exponential(base), scale(IN_EXPONENT ? -log2_fast(sum) : reciprocal<T>(sum)) {}
+
+    __device__ float operator()(float x) const {
+        if constexpr (IN_EXPONENT)
+            return exp2_fast(fmaf(x - exponential.base, LOG2E, scale));
+        return exponential(x) * scale;
+    }
+};
+
+// ``visit(i, vector)`` for N vectors of probabilities.
+template <class T, bool EXACTLY, int N, class Visit>
+__device__ void probabilities(const uint4 (&raw)[N], Probability<T, EXACTLY> of, Visit visit) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        float v[WIDTH<T>];
+        unpack_again<T>(raw[i], v);
+#pragma unroll
+        for (float &e : v)
+            e = of(e);
+        visit(i, pack<T>(v));
+    }
+}
+
+// ``visit(exponential)`` for each element of N vectors.
+template <class T, int N, class Visit>
+__device__ void exponentials(const uint4 (&raw)[N], Exponential<T> of, Visit visit) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        float v[WIDTH<T>];
+        unpack<T>(raw[i], v);
+#pragma unroll
+        for (float e : v)
+            visit(of(e));
+    }
+}
 
 struct Partial {
     float max, sum;
@@ -26,14 +115,15 @@ __device__ inline Partial no_partial() { return {-CUDART_INF_F, 0.0f}; }
 // Over LANES (a power of two) neighbours of each lane.
 template <int LANES> __device__ float max_over(float v) {
     if constexpr (LANES == 32) {
-        // Floats are ordered as integers once the magnitude bits of negative ones are flipped.
+        // Floats are ordered as integers once the magnitude bits of negative ones are flipped;
+        // ``larger`` makes NaN the largest.
         int i = __float_as_int(v);
         i = __reduce_max_sync(ALL_LANES, i ^ (i >> 31 & 0x7fffffff));
         return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
     } else {
 #pragma unroll
         for (int step = LANES / 2; step > 0; step /= 2)
-            v = fmaxf(v, __shfl_xor_sync(ALL_LANES, v, step));
+            v = larger(v, __shfl_xor_sync(ALL_LANES, v, step));
         return v;
     }
 }

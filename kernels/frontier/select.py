@@ -1,4 +1,4 @@
-"""Which shape serves a row: the fastest that was measured on this GPU, or rules where none was.
+"""Which shape serves rows: the fastest that was measured on this GPU, or rules where none was.
 
 ``python -m experiments.tune`` measures, and writes tables/<gpu>.json.
 """
@@ -6,14 +6,13 @@
 import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from kernels.frontier.plans import (
     HOPPER_REGIMES,
     HOPPERS,
-    VECTOR_BYTES,
     Shape,
     deal,
     vectors_from_line,
@@ -25,20 +24,22 @@ TABLES = Path(__file__).parent / "tables"
 DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
+INVARIANT_COLS = 2**24  # exact.cuh
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for; ``arch`` is 90 for sm_90."""
+    """What is asked for; ``edges`` is NONE, ALIKE or APART, ``arch`` is 90 for sm_90."""
 
     dtype: str
     rows: int
     cols: int
-    edges: bool
+    edges: int
     contiguous: bool
     lines: bool
     arch: int
     multiprocessors: int
+    invariant: bool = False
 
     @property
     def size(self) -> int:
@@ -54,7 +55,10 @@ class Entry:
     fraction_of_copy: float
 
 
-Table = Mapping[tuple[str, bool], tuple[Entry, ...]]  # by dtype and edges, in order of cols
+# By dtype, edges or none, and the rows that were measured (MANY: as many as fill the GPU); in order
+# of cols.
+Table = Mapping[tuple[str, bool, int], tuple[Entry, ...]]
+MANY = 2**31
 
 
 @cache
@@ -62,26 +66,46 @@ def table(gpu: str) -> Table:
     """The measured table of ``gpu``, or that of DEFAULT where there is none."""
     path = TABLES / f"{gpu}.json"
     told = json.loads((path if path.exists() else TABLES / f"{DEFAULT}.json").read_text())
-    entries: dict[tuple[str, bool], list[Entry]] = {}
+    entries: dict[tuple[str, bool, int], list[Entry]] = {}
     for row in told["entries"]:
         shape = Shape(row["regime"], tuple(row["sizes"]), row["raw"])
-        entry = Entry(row["cols"], shape, row["fraction_of_copy"])
-        entries.setdefault((row["dtype"], row["edges"]), []).append(entry)
+        key = row["dtype"], row["edges"], row["rows"] or MANY
+        entries.setdefault(key, []).append(Entry(row["cols"], shape, row["fraction_of_copy"]))
     return {key: tuple(sorted(some, key=lambda e: e.cols)) for key, some in entries.items()}
 
 
 def select(request: Request, gpu: str) -> Shape:
-    """The shape for ``request`` on ``gpu`` (a slug)."""
-    if request.arch in HOPPERS:
-        if few := _for_few_rows(request):
-            return few
-        entries = table(gpu)[request.dtype, request.edges]
+    """The shape for ``request`` on ``gpu`` (a slug).
+
+    Raises ValueError for an invariant request of more columns than its sums hold.
+    """
+    if not request.invariant:
+        return _measured(request, gpu) or _by_rule(request)
+    if request.cols > INVARIANT_COLS:
+        raise ValueError(
+            f"expected at most {INVARIANT_COLS} columns where invariant=True; got {request.cols}"
+        )
+    shape = _measured(request, gpu) or _by_rule(request)
+    if shape.regime == "chunks":  # its summing warps take the place of writing ones
+        shape = replace(shape, sizes=(*shape.sizes[:3], 8, shape.sizes[4], 1))
+    return replace(shape, invariant=True)
+
+
+def _measured(request: Request, gpu: str) -> Shape | None:
+    """The shape that was fastest at the next number of rows, and of columns, that was measured."""
+    if request.arch not in HOPPERS:
+        return None
+    measured, edges = table(gpu), bool(request.edges)
+    for rows in sorted(r for d, e, r in measured if (d, e) == (request.dtype, edges)):
+        entries = measured[request.dtype, edges, rows]
+        if request.rows > rows or (rows < MANY and request.cols > entries[-1].cols):
+            continue
         index = bisect_left([e.cols for e in entries], request.cols)
-        # At the next width that was measured; beyond the last, only what no thread has to hold.
+        # Beyond the last width only what no thread has to hold.
         shape = entries[min(index, len(entries) - 1)].shape
         if (index < len(entries) or shape.regime == "chunks") and possible(shape, request):
             return shape
-    return _by_rule(request)
+    return None
 
 
 def possible(shape: Shape, request: Request) -> bool:
@@ -95,21 +119,6 @@ def possible(shape: Shape, request: Request) -> bool:
         room = request.multiprocessors * (shape.sizes[1] // shape.sizes[4])
         return dealt.tickets <= room
     return True
-
-
-def _for_few_rows(request: Request) -> Shape | None:
-    """The largest cluster that leaves every row its multiprocessors, for rows that are too few.
-
-    A cluster of 16 finds room seven times on an H200, of 8 fifteen times (shared/KERNELS.md).
-    """
-    vectors = request.cols * request.size // VECTOR_BYTES
-    for blocks, room in ((16, 7), (8, 15), (4, 30)):
-        share = vectors // blocks
-        fits = request.rows <= room and request.rows * blocks <= request.multiprocessors
-        if fits and 64 <= share <= 8 * 1024:
-            threads = next(t for t in (128, 256, 512, 1024) if t == 1024 or share <= 4 * t)
-            return Shape("cluster", (threads, blocks), raw=request.size == 2)
-    return None
 
 
 def _by_rule(request: Request) -> Shape:

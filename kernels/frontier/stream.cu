@@ -1,70 +1,79 @@
 // stream: a block per row, which reads the row twice: first its maximum and sum, then each vector
-// again for its probabilities.
-//   moves    X twice, Y once
+// again for its probabilities.  INVARIANT reads it three times: the sum waits for the maximum.
+//   moves    X twice (INVARIANT: three times), Y once
 //   launch   grid = rows, block = THREADS
 //   holds    any row, on any GPU from Ampere on
 //   teaches  what is left where no other regime holds a row
 //   source   online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867
 
-#include "reduce.cuh"
-#include "vectors.cuh"
+#include "exact.cuh"
+#include "store.cuh"
 
 constexpr int EACH = 4; // vectors on their way at once
 
-template <class T, int THREADS, bool EDGES>
+template <class T, int THREADS, int EDGES, bool INVARIANT>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    constexpr int WARPS = THREADS / 32;
     Row<T, EDGES> in(x + blockIdx.x * x_stride, cols);
     int start = int(threadIdx.x) - (EDGES ? in.lead() : 0);
+    int lane = threadIdx.x % 32, number = threadIdx.x / 32;
+    // All of this thread's vectors, EACH at a time; the lanes of a warp take the same trips.
+    auto sweep = [&](auto visit) {
+        for (int j = start; j - lane < in.vectors; j += THREADS * EACH) {
+            uint4 raw[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i)
+                raw[i] = in.load(j + THREADS * i);
+            visit(j, raw);
+        }
+    };
+
     float edge = in.load_edge(threadIdx.x);
-    Partial mine = no_partial();
-    for (int j = start; j < in.vectors; j += THREADS * EACH) {
-        uint4 raw[EACH];
-#pragma unroll
-        for (int i = 0; i < EACH; ++i)
-            raw[i] = in.load(j + THREADS * i);
-        float max = fmaxf(mine.max, largest<T>(raw)), base = base_of(max);
-        float sum = 0.0f; // of this trip: a long row's sum is one of sums
-#pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            float v[WIDTH<T>];
-            unpack<T>(raw[i], v);
-#pragma unroll
-            for (float e : v)
-                sum += exp2_fast((e - base) * LOG2E);
-        }
-        mine = {max, mine.sum * exp2_fast((mine.max - base) * LOG2E) + sum};
+    __shared__ Partial of_warp[WARPS];
+    Partial row;
+    if constexpr (INVARIANT) {
+        __shared__ Total of_warps[WARPS];
+        float max = edge;
+        sweep([&](int, const uint4(&raw)[EACH]) { max = larger(max, largest<T>(raw)); });
+        if (float over = max_over<32>(max); lane == 0)
+            of_warp[number].max = over;
+        __syncthreads();
+        max = max_over<32>(lane < WARPS ? of_warp[lane].max : -CUDART_INF_F);
+        Exponential<T> of(base_of(max));
+        Exact of_edge;
+        of_edge.add(of(edge));
+        Total total = of_edge.total();
+        sweep([&](int, const uint4(&raw)[EACH]) {
+            Exact sum;
+            exponentials(raw, of, [&](float e) { sum.add(e); });
+            total += sum.total();
+        });
+        if (Total over = total_over<32>(total); lane == 0)
+            of_warps[number] = over;
+        __syncthreads();
+        row = of_total(max, total_over<32>(lane < WARPS ? of_warps[lane] : 0));
+    } else {
+        Partial mine = {edge, edge == -CUDART_INF_F ? 0.0f : 1.0f};
+        sweep([&](int, const uint4(&raw)[EACH]) {
+            float max = larger(mine.max, largest<T>(raw)), base = base_of(max);
+            Exponential<T> of(base);
+            float sum = 0.0f; // of this trip: a long row's sum is one of sums
+            exponentials(raw, of, [&](float e) { sum += e; });
+            mine = {max, mine.sum * exp2_fast((mine.max - base) * LOG2E) + sum * of.correction()};
+        });
+        if (Partial over = over_warp(mine); lane == 0)
+            of_warp[number] = over;
+        __syncthreads();
+        row = over_warp(lane < WARPS ? of_warp[lane] : no_partial());
     }
-    float max = fmaxf(mine.max, edge), base = base_of(max);
-    mine = {max,
-            mine.sum * exp2_fast((mine.max - base) * LOG2E) + exp2_fast((edge - base) * LOG2E)};
 
-    __shared__ Partial of_warp[THREADS / 32];
-    mine = over_warp(mine);
-    int lane = threadIdx.x % 32;
-    if (lane == 0)
-        of_warp[threadIdx.x / 32] = mine;
-    __syncthreads();
-    Partial row = over_warp(lane < THREADS / 32 ? of_warp[lane] : no_partial());
-
-    base = base_of(row.max);
-    float scale = 1.0f / row.sum;
+    Probability<T, INVARIANT> of(base_of(row.max), row.sum);
     out += blockIdx.x * out_stride;
-    bool alike = in.alike(out);
-    for (int j = start; j < in.vectors; j += THREADS * EACH) {
-        uint4 raw[EACH];
-#pragma unroll
-        for (int i = 0; i < EACH; ++i)
-            raw[i] = in.load(j + THREADS * i);
-#pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            float v[WIDTH<T>];
-            unpack<T>(raw[i], v);
-#pragma unroll
-            for (float &e : v)
-                e = exp2_fast((e - base) * LOG2E) * scale;
-            in.store(out, j + THREADS * i, v, alike);
-        }
-    }
-    in.store_edge(out, threadIdx.x, exp2_fast((edge - base) * LOG2E) * scale);
+    sweep([&](int j, const uint4(&raw)[EACH]) {
+        probabilities(raw, of, [&](int i, uint4 vector) {
+            store<32>(in, out, j + THREADS * i, 0, in.vectors, vector);
+        });
+    });
+    in.store_edge(out, threadIdx.x, of(edge));
 }

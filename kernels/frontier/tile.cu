@@ -1,26 +1,23 @@
 // tile: whole rows side by side in shared memory, brought and taken by the copy engine; LANES lanes
 // a row.
 //   moves    X once, Y once
-//   launch   grid = tiles of ``tile`` rows, block = 64
+//   launch   grid = tiles of ``tile`` rows, block = THREADS
 //   holds    contiguous rows of LANES * EACH elements; Hopper and later
 //   teaches  rows of no whole number of vectors are a whole number of them together
 //   source   shared/KERNELS.md, T
 
 #include "bulk.cuh"
-#include "reduce.cuh"
-#include "vectors.cuh"
+#include "exact.cuh"
 
-constexpr int THREADS = 64;
-
-template <class T, int LANES, int EACH>
+template <class T, int LANES, int THREADS, int EACH, bool INVARIANT>
 __global__ void __launch_bounds__(THREADS)
-    softmax(const T *x, T *out, int cols, long long rows, int tile) {
+    softmax(const T *x, T *out, int cols, long long rows, int tile, int log2_apart) {
     extern __shared__ __align__(128) char shared[];
     __shared__ Barrier here;
     long long first = blockIdx.x * (long long)tile;
     int count = int(min((long long)tile, rows - first)), elements = count * cols;
     // All of the tile's elements as one row; in shared memory they lie by 16 bytes as in ``x``.
-    Row<T, true> in(x + first * cols, elements);
+    Row<T, 1> in(x + first * cols, elements);
     T *held = reinterpret_cast<T *>(shared) + (WIDTH<T> - in.head) % WIDTH<T>;
     unsigned bytes = in.vectors * 16;
     if (threadIdx.x == 0) {
@@ -36,23 +33,28 @@ __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     wait(&here, 0);
 
-    int lane = threadIdx.x % LANES;
-    for (int base_row = threadIdx.x / 32 * (32 / LANES); base_row < count;
-         base_row += THREADS / LANES) {
-        int row = base_row + threadIdx.x % 32 / LANES;
+    // A warp's rows lie 2^log2_apart apart, where their elements meet in fewer banks than
+    // neighbours' do.
+    constexpr int TOGETHER = 32 / LANES;
+    int lane = threadIdx.x % LANES, mine_of_warp = threadIdx.x % 32 / LANES << log2_apart;
+    for (int turn = threadIdx.x / 32; turn * TOGETHER < tile; turn += THREADS / 32) {
+        int within = turn & (1 << log2_apart) - 1;
+        int row = (turn - within) * TOGETHER + mine_of_warp + within;
         T *mine = held + row * cols;
-        float v[EACH], max = -CUDART_INF_F, sum = 0.0f;
+        float v[EACH], max = -CUDART_INF_F;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
             int j = lane + LANES * i;
             v[i] = j < cols && row < count ? float(mine[j]) : -CUDART_INF_F;
-            max = fmaxf(max, v[i]);
+            max = larger(max, v[i]);
         }
-        float base = base_of(max_over<LANES>(max));
+        max = max_over<LANES>(max);
+        Exponential<T> of(base_of(max));
+        Sum<LANES, INVARIANT> sum;
 #pragma unroll
         for (float &e : v)
-            sum += e = exp2_fast((e - base) * LOG2E);
-        float scale = 1.0f / sum_over<LANES>(sum);
+            sum.add(e = of(e));
+        float scale = reciprocal<T>(sum.of_row(max));
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
             if (int j = lane + LANES * i; j < cols && row < count)
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(THREADS)
     written();
     __syncthreads();
     out += first * cols;
-    if (in.alike(out)) {
+    if (past_boundary(out + in.head) == 0) {
         if (int j = in.edge(threadIdx.x); j >= 0)
             out[j] = held[j];
         if (threadIdx.x == 0 && bytes > 0)

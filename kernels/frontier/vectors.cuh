@@ -2,7 +2,8 @@
 //
 // A row is the elements before its first 16-byte boundary, vectors, and the elements after its last
 // boundary.  The elements outside (fewer than two vectors of them) go one to a thread, so that no
-// vector is ever cut.  EDGES says that there may be such elements.
+// vector is ever cut.  EDGES says whether there may be such elements: 0, none; 1, some, and where
+// the results go they lie as in the input; 2, there they may lie otherwise.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -26,12 +27,22 @@ template <class To, class From> __device__ To bits(From from) {
     return to;
 }
 
+// The larger of two, NaN if one of them is.
+__device__ inline float larger(float a, float b) {
+    float max;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));
+    return max;
+}
+__device__ inline __half2 larger(__half2 a, __half2 b) { return __hmax2_nan(a, b); }
+__device__ inline __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) {
+    return __hmax2_nan(a, b);
+}
+
 // A word of a vector as one or two floats, and back.
 template <class T> struct Word;
 template <> struct Word<float> {
     static __device__ void unpack(unsigned word, float *v) { v[0] = __uint_as_float(word); }
     static __device__ unsigned pack(const float *v) { return __float_as_uint(v[0]); }
-    static __device__ float larger(float a, float b) { return fmaxf(a, b); }
     static __device__ float raw(unsigned word) { return __uint_as_float(word); }
     static __device__ float widest(float a) { return a; }
 };
@@ -40,26 +51,30 @@ template <> struct Word<__half> {
         float2 two = __half22float2(bits<__half2>(word));
         v[0] = two.x, v[1] = two.y;
     }
+    static __device__ void unpack_again(unsigned word, float *v) {
+        float2 two = __half22float2(bits<__half2>(__byte_perm(word, 0, 0x1032)));
+        v[0] = two.y, v[1] = two.x;
+    }
     static __device__ unsigned pack(const float *v) {
         return bits<unsigned>(__floats2half2_rn(v[0], v[1]));
     }
-    static __device__ __half2 larger(__half2 a, __half2 b) { return __hmax2(a, b); }
     static __device__ __half2 raw(unsigned word) { return bits<__half2>(word); }
-    static __device__ float widest(__half2 a) { return fmaxf(__low2float(a), __high2float(a)); }
+    static __device__ float widest(__half2 a) { return larger(__low2float(a), __high2float(a)); }
 };
 template <> struct Word<__nv_bfloat16> {
     static __device__ void unpack(unsigned word, float *v) {
         v[0] = __uint_as_float(word << 16), v[1] = __uint_as_float(word & 0xffff0000);
     }
+    static __device__ void unpack_again(unsigned word, float *v) {
+        v[0] = __uint_as_float(__byte_perm(word, 0, 0x1044));
+        v[1] = __uint_as_float(__byte_perm(word, 0, 0x3244));
+    }
     static __device__ unsigned pack(const float *v) {
         return bits<unsigned>(__floats2bfloat162_rn(v[0], v[1]));
     }
-    static __device__ __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) {
-        return __hmax2(a, b);
-    }
     static __device__ __nv_bfloat162 raw(unsigned word) { return bits<__nv_bfloat162>(word); }
     static __device__ float widest(__nv_bfloat162 a) {
-        return fmaxf(__low2float(a), __high2float(a));
+        return larger(__low2float(a), __high2float(a));
     }
 };
 
@@ -71,35 +86,51 @@ template <class T> __device__ void unpack(uint4 raw, float (&v)[WIDTH<T>]) {
     Word<T>::unpack(raw.w, v + 3 * EACH);
 }
 
+// The same by other instructions, so that the compiler does not keep what ``unpack`` made until
+// here: the registers are the row's.
+template <class T> __device__ void unpack_again(uint4 raw, float (&v)[WIDTH<T>]) {
+    unpack<T>(raw, v);
+    if constexpr (sizeof(T) == 2) {
+        unsigned w[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+        for (int i = 0; i < 8; i += 2)
+            Word<T>::unpack_again(w[i / 2], v + i);
+    }
+}
+
 template <class T> __device__ uint4 pack(const float (&v)[WIDTH<T>]) {
     constexpr int EACH = WIDTH<T> / 4;
     return {Word<T>::pack(v), Word<T>::pack(v + EACH), Word<T>::pack(v + 2 * EACH),
             Word<T>::pack(v + 3 * EACH)};
 }
 
-// The largest element of N vectors, NaN left out: two at a time where elements have 16 bits.
+// The largest element of N vectors: two at a time where elements have 16 bits.
 template <class T, int N> __device__ float largest(const uint4 (&raw)[N]) {
     using W = Word<T>;
     auto a = W::raw(NOTHING<T>), b = a;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-        a = W::larger(a, W::larger(W::raw(raw[i].x), W::raw(raw[i].y)));
-        b = W::larger(b, W::larger(W::raw(raw[i].z), W::raw(raw[i].w)));
+        a = larger(a, larger(W::raw(raw[i].x), W::raw(raw[i].y)));
+        b = larger(b, larger(W::raw(raw[i].z), W::raw(raw[i].w)));
     }
-    return W::widest(W::larger(a, b));
+    return W::widest(larger(a, b));
 }
 
 constexpr int LINE = 8; // vectors of a line of memory
 
+// Elements from the last 16-byte boundary to ``p``.
+template <class T> __device__ int past_boundary(const T *p) {
+    return int(reinterpret_cast<unsigned long long>(p) % 16 / sizeof(T));
+}
+
 // Where a row lies: ``head`` elements, ``vectors`` vectors, ``tail`` elements.
-template <class T, bool EDGES> struct Row {
+template <class T, int EDGES> struct Row {
     const T *row;
     int cols, head, vectors, tail;
 
     __device__ Row(const T *row, int cols) : row(row), cols(cols), head(0), tail(0) {
-        if constexpr (EDGES) {
-            auto past = reinterpret_cast<unsigned long long>(row) % 16 / sizeof(T);
-            head = min(cols, int((WIDTH<T> - past) % WIDTH<T>));
+        if constexpr (EDGES > 0) {
+            head = min(cols, (WIDTH<T> - past_boundary(row)) % WIDTH<T>);
             tail = (cols - head) % WIDTH<T>;
         }
         vectors = (cols - head) / WIDTH<T>;
@@ -125,33 +156,14 @@ template <class T, bool EDGES> struct Row {
     }
 
     __device__ float load_edge(int lane) const {
-        if constexpr (EDGES)
+        if constexpr (EDGES > 0)
             if (int j = edge(lane); j >= 0)
                 return float(row[j]);
         return -CUDART_INF_F;
     }
 
-    // Whether a row at ``out`` lies between its boundaries as this one does.
-    __device__ bool alike(const T *out) const {
-        return !EDGES || reinterpret_cast<unsigned long long>(out + head) % 16 == 0;
-    }
-
-    // Vector i of the row's results; ``vectorised`` says that ``out`` lies alike.
-    __device__ void store(T *out, int i, const float (&v)[WIDTH<T>], bool vectorised) const {
-        if (unsigned(i) >= unsigned(vectors))
-            return;
-        T *to = out + head + i * WIDTH<T>;
-        if (!EDGES || vectorised) {
-            *reinterpret_cast<uint4 *>(to) = pack<T>(v);
-            return;
-        }
-#pragma unroll
-        for (int e = 0; e < WIDTH<T>; ++e)
-            to[e] = T(v[e]);
-    }
-
     __device__ void store_edge(T *out, int lane, float v) const {
-        if constexpr (EDGES)
+        if constexpr (EDGES > 0)
             if (int j = edge(lane); j >= 0)
                 out[j] = T(v);
     }

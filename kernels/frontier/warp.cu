@@ -5,10 +5,10 @@
 //   teaches  short rows need no barrier: the bytes in flight come from many rows at once
 //   source   warp rows as in PyTorch's softmax; shared/KERNELS.md, W
 
-#include "reduce.cuh"
-#include "vectors.cuh"
+#include "exact.cuh"
+#include "store.cuh"
 
-template <class T, int LANES, int VECTORS, bool EDGES>
+template <class T, int LANES, int VECTORS, int EDGES, bool INVARIANT>
 __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_stride,
                                                long long out_stride, int cols, long long rows) {
     long long row = blockIdx.x * (128ll / LANES) + threadIdx.x / LANES;
@@ -22,27 +22,30 @@ __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_s
         raw[i] = in.load(lane + LANES * i);
     float edge = in.load_edge(lane);
 
-    float base = base_of(max_over<LANES>(fmaxf(largest<T>(raw), edge)));
-    float v[VECTORS][WIDTH<T>], sum = edge = exp2_fast((edge - base) * LOG2E);
+    float max = max_over<LANES>(larger(largest<T>(raw), edge));
+    Exponential<T> of(base_of(max));
+    Sum<LANES, INVARIANT> sum;
+    float v[VECTORS][WIDTH<T>];
+    sum.add(edge = of(edge));
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
         unpack<T>(raw[i], v[i]);
 #pragma unroll
         for (float &e : v[i])
-            sum += e = exp2_fast((e - base) * LOG2E);
+            sum.add(e = of(e));
     }
-    float scale = 1.0f / sum_over<LANES>(sum);
+    float scale = reciprocal<T>(sum.of_row(max));
 
-    if (!mine)
-        return;
-    out += row * out_stride;
-    bool alike = in.alike(out);
+    if (mine)
+        out += row * out_stride;
+    int last = mine ? in.vectors : 0;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
 #pragma unroll
         for (float &e : v[i])
             e *= scale;
-        in.store(out, lane + LANES * i, v[i], alike);
+        store<LANES>(in, out, lane + LANES * i, 0, last, pack<T>(v[i]));
     }
-    in.store_edge(out, lane, edge * scale);
+    if (mine)
+        in.store_edge(out, lane, edge * scale);
 }

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from experiments.tune import CHUNKS, WIDTHS, candidates
+from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates
 from kernels.frontier.plans import VECTOR_BYTES, Shape
-from kernels.frontier.select import DEFAULT, TABLES, Request, possible
+from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, possible
 
 TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 
@@ -14,13 +14,14 @@ TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("edges", [False, True])
 def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
-    for cols in (c + edges for c in WIDTHS):
+    for rows, base in MEASURED:
+        cols = base + edges
         request = Request(
-            "float32" if size == 4 else "float16", 10**6, cols, edges, contiguous=True,
+            "float32" if size == 4 else "float16", rows, cols, edges, contiguous=True,
             lines=False, arch=90, multiprocessors=132,
         )  # fmt: skip
-        shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
-        assert shapes, cols
+        shapes = [s for s in candidates(rows, cols, size, edges) if possible(s, request)]
+        assert shapes, (rows, cols)
         assert len(set(shapes)) == len(shapes)
         for shape in shapes:
             plan = shape.plan(cols, size, edges)
@@ -36,5 +37,10 @@ def test_the_shipped_table_chose_among_them():
     for entry in TABLE:
         size = 4 if entry["dtype"] == "float32" else 2
         shape = Shape(entry["regime"], tuple(entry["sizes"]), entry["raw"])
-        assert shape in set(candidates(entry["cols"], size, entry["edges"])), entry
-    assert {tuple(e["sizes"]) for e in TABLE if e["regime"] == "chunks"} <= set(CHUNKS)
+        among = candidates(entry["rows"] or MANY, entry["cols"], size, entry["edges"])
+        assert shape in set(among), entry
+    assert {tuple(e["sizes"]) for e in TABLE if e["regime"] == "chunks"} <= {
+        *CHUNKS,
+        *SMALL_CHUNKS,
+        *DEEP_CHUNKS,
+    }

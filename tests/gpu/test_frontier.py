@@ -1,6 +1,7 @@
 """Each regime of the frontier on the GPU, where its kernels could go wrong."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,18 +15,26 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
 
 REGIMES = [
     Shape("warp", (32,)),
-    Shape("tile", (16,)),
+    Shape("tile", (16, 64)),
+    Shape("tile", (8, 128)),
     Shape("block", (128, 1)),
     Shape("block", (256, 1), raw=True),
-    Shape("cluster", (128, 4)),
-    Shape("cluster", (256, 16), raw=True),
-    Shape("chunks", (512, 27, 4, 8, 4)),
-    Shape("chunks", (1024, 13, 8, 16, 2)),
+    Shape("cluster", (128, 4, 1)),
+    Shape("cluster", (256, 16, 2), raw=True),
+    Shape("chunks", (512, 27, 8, 8, 4, 4)),
+    Shape("chunks", (1024, 13, 8, 16, 2, 1)),
+    Shape("chunks", (1024, 13, 8, 8, 2, 3)),
+    Shape("chunks", (256, 32, 8, 8, 1, 1)),
     Shape("stream", (1024,)),
+]
+INVARIANT = [
+    replace(shape, invariant=True)
+    for shape in REGIMES
+    if shape.regime != "chunks" or (shape.sizes[5] == 1 and shape.sizes[3] == 8)
 ]
 WIDTHS = {
     "warp": (1, 7, 31, 256, 500, 1000),
-    "tile": (1, 33, 63, 257),
+    "tile": (1, 33, 63, 129),
     "block": (1, 100, 1024, 4097, 6001),
     "cluster": (128, 4096, 20_001, 32_768),
     "chunks": (1, 2048, 16_384, 50_257, 131_072, 300_001),
@@ -50,7 +59,7 @@ def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[Layout]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", REGIMES, ids=str)
+@pytest.mark.parametrize("shape", [*REGIMES, *INVARIANT], ids=str)
 def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, dtype: str):
     from kernels.frontier.frontier import run
 
@@ -71,27 +80,56 @@ def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, d
         assert torch.equal(run(inside, inside, shape), expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cols", [1000, 50_257, 131_072])
-def test_special_rows_are_torchs(cols: int):
-    x = torch.randn(6, cols, device="cuda")
+def test_special_rows_are_torchs(cols: int, dtype: str):
+    from kernels.frontier.frontier import run
+
+    kind = getattr(torch, dtype)
+    x, least = torch.randn(11, cols, device="cuda", dtype=kind), torch.finfo(kind).min
     x[0] = -torch.inf
     x[1, cols // 2] = torch.nan
     x[2, -1] = torch.inf
     x[3, ::2] = -torch.inf
     x[4] += 1e4
-    for shape in REGIMES:
+    x[5] -= 3e4
+    x[6] = least  # as masks have it
+    x[7, ::3] = least
+    x[8, 5] = -least
+    x[9] = 300.0
+    x[10] *= 100
+    for shape in (*REGIMES, *INVARIANT):
         if cols <= WIDTHS[shape.regime][-1]:
-            from kernels.frontier.frontier import run
-
             y = run(x, torch.empty_like(x), shape)
             assert y[:3].isnan().all(), shape
-            assert check(x[3:], y[3:]).ok, shape
+            verdict = check(x[3:], y[3:])
+            assert verdict.ok, (shape, verdict.reason)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cols", [7, 127, 1000, 4097, 20_001, 32_768, 131_072, 300_001])
+def test_invariant_bits_are_one_whatever_the_regime_the_rows_and_the_place(cols: int, dtype: str):
+    from kernels.frontier.frontier import run
+
+    kind, rows = getattr(torch, dtype), 5
+    memory = torch.empty(2 * rows * (cols + 3) + 8, dtype=kind, device="cuda")
+    x = planted(rows, cols, kind, "cuda", seed=cols)
+    apart = memory.as_strided((rows, cols), (cols + 3, 1), 5).copy_(x)
+    expected = run(x, torch.empty_like(x), Shape("stream", (1024,), invariant=True))
+    assert check(x, expected).ok
+    for shape in INVARIANT:
+        if cols <= WIDTHS[shape.regime][-1]:
+            assert torch.equal(run(x, torch.empty_like(x), shape), expected), shape
+            alone = run(x[2:3], torch.empty_like(x[2:3]), shape)
+            assert torch.equal(alone, expected[2:3]), shape
+            if shape.regime != "tile":
+                assert torch.equal(run(apart, torch.empty_like(x), shape), expected), shape
 
 
 def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
     from kernels.frontier.frontier import run
 
-    shape = Shape("chunks", (1024, 13, 8, 16, 2))
+    shape = Shape("chunks", (1024, 13, 8, 16, 2, 1))
     xs = [planted(32, 100_003, torch.float32, "cuda", seed=s) for s in (1, 2)]
     expected = [run(x, torch.empty_like(x), shape) for x in xs]
     ys, streams, graphs = [torch.empty_like(x) for x in xs], [], []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from experiments.check import check, planted
-from experiments.launches import Case, chosen, compile_all, present
+from experiments.launches import Case, Gpu, chosen, compile_all, present
 from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
 from experiments.sanitized import cases
@@ -23,16 +23,21 @@ from experiments.sanitized import run as run_case
 from kernels.cuda_compiler import program
 from kernels.frontier.frontier import run
 from kernels.frontier.plans import REGIMES, Shape
-from kernels.frontier.select import DEFAULT, table
+from kernels.frontier.select import DEFAULT, MANY, table
 from kernels.launch import architecture, bind
 from kernels.registry import DTYPES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
 
-GRID_WIDE = sorted(
-    {e.shape for entries in table(DEFAULT).values() for e in entries if e.shape.regime == "chunks"},
-    key=str,
-)
+# One for each size of a chunk, and one that sums without an order.
+_CHUNKS = {
+    entry.shape.sizes[0]: entry.shape
+    for entries in table(DEFAULT).values()
+    for entry in entries
+    if entry.shape.regime == "chunks"
+}
+_UNORDERED = chosen(LAYOUTS[0], "float32", MANY, 2**19, Gpu(DEFAULT, 90, 132), invariant=True)
+GRID_WIDE = [*_CHUNKS.values(), _UNORDERED]
 LAUNCHES = 10_000
 CASES, MOST_COLS, MOST_ELEMENTS = 1000, 300_000, 2**21
 # As many widths as a minute's compiling allows, on all cores.
@@ -44,6 +49,7 @@ NEIGHBOUR_CYCLES = 4_000_000_000  # two seconds
 
 @pytest.mark.parametrize("shape", GRID_WIDE, ids=str)
 def test_ten_thousand_launches_give_the_same_bits(shape: Shape):
+    assert shape.regime == "chunks"
     x = planted(24, 131_072, torch.bfloat16, "cuda", seed=3)
     first = run(x, torch.empty_like(x), shape)
     assert check(x, first).ok
@@ -66,7 +72,7 @@ def possible(cols: int, dtype: str) -> Iterator[Case]:
     """Whatever may be chosen for rows of ``cols``."""
     gpu = present()
     for layout in (LAYOUTS[0], Layout("off", 1, 1), Layout("apart", 1, 1, 1, 1)):
-        for rows in (*range(1, 40), 10**6):
+        for rows in (*range(1, 140), MANY):
             yield Case(chosen(layout, dtype, rows, cols, gpu), dtype, rows, cols, layout)
 
 

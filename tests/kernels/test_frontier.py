@@ -15,10 +15,21 @@ from kernels.frontier.plans import (
     VECTOR_BYTES,
     Shape,
     deal,
+    tile_apart,
     tile_rows,
     vectors_from_line,
 )
-from kernels.frontier.select import DEFAULT, STREAM, TABLES, Request, possible, select, table
+from kernels.frontier.select import (
+    DEFAULT,
+    INVARIANT_COLS,
+    MANY,
+    STREAM,
+    TABLES,
+    Request,
+    possible,
+    select,
+    table,
+)
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
 ENTRIES = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
@@ -93,14 +104,25 @@ def test_rows_apart_are_no_tile():
 
 @pytest.mark.parametrize("cols", [1, 31, 33, 63, 127, 257, 511, 2049, 4097])
 @pytest.mark.parametrize("size", [2, 4])
-def test_tiles_start_where_a_boundary_may_be(cols: int, size: int):
-    rows = tile_rows(cols, size)
-    assert rows.bit_count() == 1
-    assert rows == 1 or rows * cols * size <= TILE_BYTES
+def test_tiles_hold_their_rows_and_a_warps_rows_share_few_banks(cols: int, size: int):
+    for shape in (Shape("tile", (lanes, 64)) for lanes in (8, 16, 32)):
+        rows, apart, together = tile_rows(shape, cols, size), tile_apart(shape, cols, size), 32
+        together //= shape.sizes[0]
+        assert rows.bit_count() == apart.bit_count() == 1
+        assert rows == 1 or rows * cols * size <= TILE_BYTES * 64
+        # Each row of the tile is one warp's, once.
+        taken = [
+            turn // apart * apart * together + group * apart + turn % apart
+            for turn in range(max(1, rows // together))
+            for group in range(together)
+        ]
+        assert sorted(taken) == list(range(max(rows, together)))
+    # Neighbours' first elements lie in one bank, rows 8 apart in others.
+    assert tile_apart(Shape("tile", (8, 64)), 65, 2) == 8
 
 
 def test_a_width_has_the_shape_of_the_next_that_was_measured():
-    entries = table(DEFAULT)["float32", False]
+    entries = table(DEFAULT)["float32", False, MANY]
     cols = [e.cols for e in entries]
     assert cols == sorted(set(cols))
     wider = next(e for e in entries if e.cols > 3000)
@@ -110,6 +132,23 @@ def test_a_width_has_the_shape_of_the_next_that_was_measured():
     )  # fmt: skip
     assert select(request, DEFAULT) == wider.shape
     assert table("no-such-gpu") == table(DEFAULT)
+
+
+@given(requests())
+def test_an_invariant_request_has_a_shape_that_fits_a_block(request: Request):
+    shape = select(replace(request, invariant=True), DEFAULT)
+    assert shape.invariant
+    assert possible(shape, request)
+    assert shape.plan(request.cols, request.size, request.edges).threads <= 1024
+
+
+def test_an_invariant_row_beyond_the_sums_is_refused():
+    wide = Request(
+        "float32", rows=1, cols=INVARIANT_COLS + 1, edges=0, contiguous=True, lines=False, arch=90,
+        multiprocessors=132, invariant=True,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="at most 16777216 columns"):
+        select(wide, DEFAULT)
 
 
 def test_the_shipped_table_has_every_dtype_with_edges_and_without():

@@ -1,0 +1,138 @@
+// deal: what the blocks of a launch that deals rows out in chunks have in common: where a chunk
+// lies, and how the pairs of a row's tickets meet in global memory.
+//   source   shared/KERNELS.md, Dc: words that carry the launch's number need no fence
+#pragma once
+#include "exact.cuh"
+
+// A pair of a ticket, each half beside the launch's number: who sees the number sees the half.
+struct Posted {
+    unsigned long long max, sum;
+};
+
+struct Scratch {
+    unsigned launches, done, ticket, unused;
+    Posted posted[1]; // rows x tickets of a row; INVARIANT: twice, maxima before totals
+};
+
+__device__ inline unsigned long long beside(unsigned number, float v) {
+    return static_cast<unsigned long long>(number) << 32 | __float_as_uint(v);
+}
+
+__device__ inline void post(Posted *to, unsigned number, Partial p) {
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+                 "l"(beside(number, p.max)), "l"(beside(number, p.sum))
+                 : "memory");
+}
+
+template <int N> struct Constant {
+    static constexpr int value = N;
+};
+
+// How pairs become one: of a maximum and a sum, or of a total.
+template <bool TOTAL> struct Merge;
+
+template <> struct Merge<false> {
+    static __device__ Partial none() { return no_partial(); }
+    static __device__ Partial over_warp(Partial mine) { return ::over_warp(mine); }
+    template <int N> static __device__ Partial all(Partial (&some)[N]) {
+        float max = some[0].max, sum = 0.0f;
+#pragma unroll
+        for (int i = 1; i < N; ++i)
+            max = larger(max, some[i].max);
+        float base = base_of(max);
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            sum += some[i].sum * exp2_fast((some[i].max - base) * LOG2E);
+        return {max, sum};
+    }
+};
+
+template <> struct Merge<true> {
+    static __device__ Partial none() { return as_partial(0); }
+    static __device__ Partial over_warp(Partial mine) {
+        return as_partial(total_over<32>(as_total(mine)));
+    }
+    template <int N> static __device__ Partial all(Partial (&some)[N]) {
+        Total total = 0;
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            total += as_total(some[i]);
+        return as_partial(total);
+    }
+};
+
+// A lane's part of ``count`` tickets' pairs, once they are all posted: EACH of them on their way at
+// once, since each takes the time to the L2 and back.
+template <class Merge, int EACH>
+__device__ Partial collect(const Posted *posted, int count, unsigned number) {
+    Partial some[EACH + 1];
+    some[EACH] = Merge::none();
+    for (int first = threadIdx.x % 32; first < count; first += 32 * EACH) {
+        unsigned long long max[EACH], sum[EACH];
+        bool missing;
+        do {
+            missing = false;
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                max[i] = beside(number, Merge::none().max);
+                sum[i] = beside(number, Merge::none().sum);
+                if (first + 32 * i < count)
+                    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                                 : "=l"(max[i]), "=l"(sum[i])
+                                 : "l"(posted + first + 32 * i)
+                                 : "memory");
+            }
+#pragma unroll
+            for (int i = 0; i < EACH; ++i)
+                missing |= max[i] >> 32 != number || sum[i] >> 32 != number;
+        } while (missing);
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            some[i] = {__uint_as_float(unsigned(max[i])), __uint_as_float(unsigned(sum[i]))};
+        some[EACH] = Merge::all(some);
+    }
+    return some[EACH];
+}
+
+// A chunk of a row: vectors ``first`` to before ``last``, the first of them ``offset`` vectors into
+// its slot, so that all chunks but the first start with a line.
+template <class T, int EDGES> struct Chunk {
+    Row<T, EDGES> row;
+    int number, start, first, last;
+
+    __device__ Chunk(const T *x, long long stride, int cols, int2 which, int vectors)
+        : row(x + which.x * stride, cols), number(which.y) {
+        start = number * vectors - row.lead();
+        first = max(0, start);
+        last = min(row.vectors, start + vectors);
+    }
+
+    __device__ int offset() const { return first - start; }
+    __device__ int size() const { return max(0, last - first); }
+
+    // Vectors thread, thread + THREADS, ... of the slot; -inf where they are not the chunk's.
+    template <int THREADS, int N>
+    __device__ void load(const uint4 *slot, int thread, uint4 (&raw)[N]) const {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            int k = start + thread + THREADS * i;
+            raw[i] = k >= first && k < last ? slot[thread + THREADS * i] : nothing<T>();
+        }
+    }
+
+    // The thread of the row's edges: they go with chunk 0.
+    __device__ int edge_thread(int thread) const { return number == 0 ? thread : 1 << 20; }
+};
+
+// The place in a ring of SLOTS, and the parity of its barriers this time round.
+template <int SLOTS> struct Place {
+    int slot = 0;
+    unsigned parity = 0;
+
+    __device__ void next() {
+        if (++slot == SLOTS) {
+            slot = 0;
+            parity ^= 1;
+        }
+    }
+};
