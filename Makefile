@@ -21,7 +21,7 @@ INCLUDED_test := base gpu test
 
 # A GPU runs one measurement at a time, whatever CORES says.
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
-CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu)
+CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
 .PHONY: all quick smoke test lint clean distclean help
 .SECONDARY:

@@ -1,4 +1,4 @@
-"""Softmax at the roofline: `snakemake --cores 1` makes every figure and judges every claim."""
+"""Softmax at the roofline: `snakemake --cores 1` makes every figure and judges every claim and goal."""
 
 
 include: "workflow/Snakefile"
@@ -10,4 +10,5 @@ rule all:
     input:
         rules.figures.input,
         rules.claims.input,
+        rules.goals.input,
     localrule: True

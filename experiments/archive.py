@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pandas as pd
+import pandera.pandas as pa
 import typer
 
 from experiments import listing
 from experiments.hardware import environment_sha256
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import PROFILE, BadTable, read_csv, read_raw, validated
+from experiments.tables import PROFILE, SANITIZER, BadTable, read_csv, read_raw, validated
 from figures import TABLE_FIGURES
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
@@ -70,7 +71,9 @@ def pack(results: Path, folder: Path) -> None:
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
-    names += ["profile.csv"] if _profiled(results / "profile.csv") else []
+    names += ["profile.csv"] if _counted(results / "profile.csv", PROFILE) else []
+    sanitized = _counted(results / "sanitizer.csv", SANITIZER)
+    names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     size = sum((results / name).stat().st_size for name in names)
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -98,14 +101,14 @@ def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:
         _refuse(f"{path} was measured in another environment than hardware.json tells of")
 
 
-def _profiled(path: Path) -> bool:
+def _counted(path: Path, schema: pa.DataFrameSchema) -> bool:
     """Whether there are counts to archive; refuses a table that is none, or of other code."""
     if not path.exists():
         return False
     try:
-        table = validated(PROFILE, read_csv(path))
+        table = validated(schema, read_csv(path))
     except (BadTable, OSError, ValueError) as error:
-        _refuse(f"{path} is not a profile: {error}: remove it, and profile again")
+        _refuse(f"{path} is not a {path.stem}: {error}: remove it, and make it again")
     if not (table["status"] == "ok").any():
         print(f"{path} counts nothing, and is left out: {table['reason'].iloc[0]}")
         return False

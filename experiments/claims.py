@@ -86,7 +86,7 @@ def evaluate(
     """
     claims = tuple(claims)
     sweeps = sorted({c.measure.sweep for c in claims if c.measure.sweep})
-    recorded = {sweep: _recorded(sweep, raw_dir, tidy_dir) for sweep in sweeps}
+    recorded = {sweep: recorded_sweep(sweep, raw_dir, tidy_dir) for sweep in sweeps}
     beside = Beside(_resources(build_dir), _counts(profile) if profile else None)
     rows = []
     for claim in claims:
@@ -107,8 +107,8 @@ def evaluate(
     return validated(CLAIMS, pd.DataFrame(rows))
 
 
-def _recorded(sweep: str, raw_dir: Path, tidy_dir: Path | None) -> Recorded | None:
-    """The measured ``sweep``; None where there is no raw file."""
+def recorded_sweep(sweep: str, raw_dir: Path, tidy_dir: Path | None) -> Recorded | None:
+    """The measured ``sweep``; None where there is no raw file.  Raises BadTable."""
     path = raw_dir / f"{sweep}.csv.gz"
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""What runs under ncu: every variant at a few points, checked, and then called once to be watched.
+"""What runs under ncu: variants at a few points, checked, and then called once to be watched.
 
 Each call stands in an NVTX range of its own.  It is not the first: the check before it compiles.
 
@@ -13,27 +13,16 @@ import pandas as pd
 import torch
 import typer
 
+from experiments.counts import watched
 from experiments.examine import GpuLost, Outcome, Problem, examine, raise_if_lost
 from experiments.ncu import label
-from experiments.sweeps import SWEEPS, Point
 from kernels.launch import load
-from kernels.registry import BY_NAME, variant
+from kernels.registry import variant
 
-# Equal bytes at each, timed by vocab_scaling: short rows, rows that every kernel holds, rows that
-# some do, rows that only spills or several trips can do.  The outputs are several times the L2.
-COLS = (1024, 8192, 32_768, 131_072)
-# S1's own comparison under ncu.
-S1 = Point("float16", 8192, 32_000)
-POINTS = (
-    *(p for p in SWEEPS["vocab_scaling"].points("full") if p.dtype == "float32" and p.cols in COLS),
-    S1,
-)
 # The slowest published kernel takes 0.025 s a call at these points on an H200 (vocab_scaling):
 # what comes near either limit is something else.
 CALL_LIMIT_NS = 1e9
 BUDGET_S = 300.0
-# Those that give the k largest move no 2MN.
-NAMES = tuple(v.name for v in BY_NAME.values() if not v.k)
 
 
 def watch(name: str, problem: Problem) -> None:
@@ -68,12 +57,12 @@ def main(
     out: Annotated[Path, typer.Option(help="a row a variant and point: status and reason")],
     seed: Annotated[int, typer.Option(help="inputs follow from it")] = 1,
 ) -> None:
-    """Call every variant at every point; ncu watches from outside."""
+    """Call what is watched at every point; ncu watches from outside."""
     rows = []
     end = time.monotonic() + BUDGET_S
-    for point in POINTS:
+    for point, names in watched().items():
         problem = Problem(point, "cuda", seed)
-        for name in NAMES:
+        for name in names:
             try:
                 found = outcome(name, problem, end - time.monotonic())
             except GpuLost as lost:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +17,9 @@ import pandas as pd
 import typer
 
 from experiments import ncu
+from experiments.counts import watched
 from experiments.hardware import commit
 from experiments.ncu import BadReport, Launch, Refused
-from experiments.profiled import NAMES, POINTS
 from experiments.sweeps import Point
 from experiments.tables import POINT, PROFILE, read_csv, useful_bytes, validated
 from kernels.fingerprint import variant_sha256
@@ -78,7 +77,8 @@ def refused(reason: str) -> pd.DataFrame:
     """A row for each variant and point that says why there are no counts."""
     rows = [
         {"variant": name, **point._asdict(), "status": "skipped", "reason": reason}
-        for point, name in product(POINTS, NAMES)
+        for point, names in watched().items()
+        for name in names
     ]
     return pd.DataFrame(rows)
 

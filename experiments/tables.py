@@ -4,6 +4,8 @@ RAW    one row a sample; results/<source>/raw/<sweep>.csv.gz
 TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
 ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/accuracy.csv
 PROFILE   one row a (variant, point), all its launches together; results/<source>/profile.csv
+SANITIZER one row a (tool, regime of the frontier); results/<source>/sanitizer.csv
+LAYOUTS   one row a (variant, layout, point); results/<source>/layouts.csv
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).
 """
@@ -177,6 +179,52 @@ PROFILE = pa.DataFrameSchema(
         name="bytes where the status is ok, and only there",
     ),
     unique=["variant", "dtype", "rows", "cols"],
+    strict=True,
+    ordered=True,
+)
+
+# A planted fault is a regime too, and ok where it was found.
+SANITIZER = pa.DataFrameSchema(
+    {
+        "variant": pa.Column(str, **_text),
+        "tool": pa.Column(str, **_text),
+        "regime": pa.Column(str, **_text),
+        "launches": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "least_cols": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "most_cols": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "errors": pa.Column("Int64", pa.Check.ge(0), **_real),
+        "warnings": pa.Column("Int64", pa.Check.ge(0), **_real),
+        "seconds": pa.Column(float, pa.Check.gt(0), coerce=True),
+        "sanitizer": pa.Column(str, **_text),
+        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
+        "code_commit": pa.Column(str, **_text),
+    },
+    unique=["tool", "regime"],
+    strict=True,
+    ordered=True,
+)
+
+LAYOUTS = pa.DataFrameSchema(
+    {
+        "variant": pa.Column(str, **_text),
+        "layout": pa.Column(str, **_text),
+        "dtype": _one_of(DTYPES),
+        "rows": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "cols": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "median_us": pa.Column(float, pa.Check.gt(0), **_real),
+        "copy_us": pa.Column(float, pa.Check.gt(0), **_real),
+        "fraction_of_copy": pa.Column(float, pa.Check.gt(0), **_real),
+        "fraction_low": pa.Column(float, pa.Check.gt(0), **_real),
+        "fraction_high": pa.Column(float, pa.Check.gt(0), **_real),
+        "n_samples": _count,
+        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
+        "code_commit": pa.Column(str, **_text),
+    },
+    unique=["layout", "dtype", "cols"],
     strict=True,
     ordered=True,
 )

@@ -23,4 +23,5 @@ FIGURES: dict[str, str] = {
 TABLE_FIGURES: dict[str, str] = {
     "accuracy": "accuracy.csv",
     "first_call": "first_call.csv",
+    "layouts": "layouts.csv",
 }

@@ -3,6 +3,7 @@ table in place of one in which nothing could be counted."""
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -10,7 +11,8 @@ import pandas as pd
 import typer
 from matplotlib.axes import Axes
 
-from experiments.counts import read_counts
+from experiments.counts import NAMES, POINTS, read_counts
+from experiments.sweeps import Point
 from experiments.tables import POINT, BadTable
 from experiments.tidy import CEILINGS
 from figures import page
@@ -20,6 +22,7 @@ from kernels.registry import FRAMEWORKS
 
 ADVICE = "make it with: python -m experiments.profiler --out profile.csv"
 TALL = 3.4
+Rows = Sequence[Sequence[Point]]
 
 
 class Draw(Protocol):
@@ -56,15 +59,23 @@ def draw_lines(ax: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
     ax.grid(visible=False, axis="y")
 
 
-def panels(table: pd.DataFrame, draw: Draw) -> page.Grid:
-    """One panel a point, in the order of the table."""
+def panels(table: pd.DataFrame, draw: Draw, rows: Rows = (POINTS,)) -> page.Grid:
+    """A row of panels for each of ``rows``, one a point that the table has."""
+    groups = {Point(*point): mine for point, mine in table.groupby(POINT)}
+    known = [[point for point in row if point in groups] for row in rows]
     names = lines(table)
-    groups = table.groupby(POINT, sort=False)
     return [
         [
-            page.Panel(f"{rows:,} x {cols:,}\n{dtype}", mine, partial(draw, names=names), False)
-            for (dtype, rows, cols), mine in groups
+            page.Panel(
+                f"{point.rows:,} x {point.cols:,}\n{point.dtype}",
+                groups[point],
+                partial(draw, names=names),
+                in_legend=False,
+            )
+            for point in row
         ]
+        for row in known
+        if row
     ]
 
 
@@ -100,8 +111,17 @@ def note(table: pd.DataFrame, facts: dict[str, Any], words: str) -> str:
     return " · ".join(parts)
 
 
-def main(draw: Draw, words: str) -> None:
-    """The command line of a figure of a profile; ``words`` open its stamp."""
+def main(
+    draw: Draw,
+    words: str,
+    rows: Rows = (POINTS,),
+    variants: Sequence[str] = NAMES,
+    tall: float = TALL,
+) -> None:
+    """The command line of a figure of a profile; ``words`` open its stamp, the rest as in panels.
+
+    It has a line for each of ``variants`` that the table holds at these points.
+    """
 
     def command(
         table: Annotated[Path, typer.Argument(help="profile.csv")],
@@ -112,6 +132,10 @@ def main(draw: Draw, words: str) -> None:
         """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
         with page.plainly():
             data, facts = chosen(table, hardware, archive)
-            page.save(panels(data, draw), note(data, facts, words), stem, tall=TALL)
+            data = data[data["variant"].isin(variants)]
+            data = data[data[POINT].apply(tuple, axis=1).isin([*chain(*rows)])]
+            if data.empty:
+                raise page.BadInput(f"{table} counts none of this figure's points; {ADVICE}")
+            page.save(panels(data, draw, rows), note(data, facts, words), stem, tall=tall)
 
     typer.run(command)

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments import ncu
+from experiments import ncu, sanitizer
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
 PROFILE = "profile.csv"
-PROFILE_FIGURES = ("dram_bytes", "occupancy")
+LAYOUTS = "layouts.csv"
+SANITIZER = ("sanitizer.csv", "sanitizer.log")
+PROFILE_FIGURES = ("dram_bytes", "frontier_bytes", "occupancy")
 
 
 def tables_of(source: str, sweeps: Iterable[str]) -> dict[str, list[str]]:
@@ -37,12 +39,29 @@ def archived_verdicts(source: str, run: Source) -> list[str]:
 
 
 def counted(source: str) -> list[str]:
-    """The counts of ``source``: of an archive that holds them, of a local run that made them."""
-    path = f"results/{source}/{PROFILE}"
+    """The counts of ``source``, where there are any."""
+    return made(source, PROFILE)
+
+
+def made(source: str, *names: str) -> list[str]:
+    """Those tables ``names`` that an archive holds, or that a local run has made."""
     if source.startswith(PREFIX):
-        gpu = source.removeprefix(PREFIX)
-        return [path] * Source(source, gpu, local=False).holds(PROFILE)
-    return [path] * Path(path).exists()
+        archive = Source(source, source.removeprefix(PREFIX), local=False)
+        return [f"results/{source}/{name}" for name in names if archive.holds(name)]
+    return [path for name in names if Path(path := f"results/{source}/{name}").exists()]
+
+
+def measured_layouts(source: str, run: Source) -> list[str]:
+    """What each layout costs on ``source``: of this ``run`` it is measured if it was not yet."""
+    if run.local and source == run.name:
+        return [f"results/{source}/{LAYOUTS}"]
+    return made(source, LAYOUTS)
+
+
+def sanitized(run: Source) -> list[str]:
+    """What Compute Sanitizer found for ``run``: where it can be called, or is archived."""
+    can = sanitizer.installed() if run.local else all(map(run.holds, SANITIZER))
+    return [f"results/{run.name}/{name}" for name in SANITIZER if can]
 
 
 def profiled(run: Source) -> str:

@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
-from workflow.tables import PROFILE, profiled, unprofiled
+from workflow.tables import PROFILE, SANITIZER, profiled, sanitized, unprofiled
 
 
 def targets(command: Sequence[str]) -> list[str]:
@@ -39,6 +39,13 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
             folder = source.archive.relative_to(ROOT)
             raise WorkflowError(
                 f"no profile: {unprofiled(source)}; {folder} holds no {PROFILE} yet"
+            )
+        if target == "sanitize" and not sanitized(source):
+            folder = source.archive.relative_to(ROOT)
+            raise WorkflowError(
+                "compute-sanitizer is not on PATH: install the CUDA toolkit, or add its bin folder"
+                if source.local
+                else f"{folder} holds no {SANITIZER[0]}, and sanitize needs a GPU to make one"
             )
         if target == "tune" and not source.local:
             raise WorkflowError(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from experiments.counts import watched
 from experiments.ncu import METRICS, Launch
-from experiments.profiled import NAMES, POINTS
 from experiments.profiler import Launches, table
 from experiments.sweeps import Point
 from experiments.tables import useful_bytes
@@ -27,23 +27,23 @@ def launch(**counts: float) -> Launch:
     return {**dict.fromkeys(METRICS, 1.0), **counts}
 
 
-def outcomes(points: Iterable[Point] = POINTS) -> pd.DataFrame:
+def outcomes(points: Iterable[Point] = tuple(watched())) -> pd.DataFrame:
     """What the process under ncu tells of every variant at ``points``."""
     rows = []
     for point in points:
-        for v in map(variant, NAMES):
+        for v in map(variant, watched()[point]):
             refusal = v.refusal(point.dtype, point.cols) or ""
             status = "skipped" if refusal else "wrong" if (v.name, point.dtype) == WRONG else "ok"
             rows.append({"variant": v.name, **point._asdict(), "status": status, "reason": refusal})
     return pd.DataFrame(rows)
 
 
-def launches(points: Iterable[Point] = POINTS) -> Launches:
+def launches(points: Iterable[Point] = tuple(watched())) -> Launches:
     """What ncu counts of every variant at ``points``; the driver's copy is no kernel."""
     return {
         (v.name, point): [_launch(v, point)]
         for point in points
-        for v in map(variant, NAMES)
+        for v in map(variant, watched()[point])
         if v.name != "copy_memcpy"
     }
 
@@ -66,7 +66,7 @@ def _launch(v: Variant, point: Point) -> Launch:
     )
 
 
-def counted(points: Iterable[Point] = POINTS) -> pd.DataFrame:
+def counted(points: Iterable[Point] = tuple(watched())) -> pd.DataFrame:
     """A PROFILE table of every variant at ``points``."""
     points = tuple(points)
     told = outcomes(points)

@@ -14,13 +14,15 @@ from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
 from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import write_raw
+from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.watched import sanitized
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
 RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-OTHERS = ["hardware.json", "correctness.csv", "accuracy.csv", "first_call.csv", "gpu_tests.xml"]
+OTHERS = ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
 
 
 def samples(**changes: object) -> list[Row]:
@@ -37,8 +39,8 @@ def results(tmp_path: Path) -> Path:
     (folder / "benchmarks").mkdir()
     (folder / "hardware.json").write_text(json.dumps(FACTS))
     (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
-    (folder / "accuracy.csv").write_text("variant,status\ntorch_eager,ok\n")
-    (folder / "first_call.csv").write_text("variant,first_ms\ntorch_eager,5.0\n")
+    for name in TABLE_FIGURES.values():
+        (folder / name).write_text("variant,status\ntorch_eager,ok\n")
     (folder / "gpu_tests.xml").write_text("<testsuites/>")
     (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
     for name in RAW_FILES:
@@ -258,6 +260,19 @@ def test_a_profile_of_other_code_is_not_packed(
 ):  # fmt: skip
     counted().assign(**changes).to_csv(results / "profile.csv", index=False)
     assert expected in refusal(results, tmp_path, capsys)
+
+
+def test_what_the_sanitizer_found_is_packed_with_its_log(
+    results: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert "sanitizer.csv" not in sums(packed)
+    found = sanitized()
+    found.to_csv(results / "sanitizer.csv", index=False)
+    (results / "sanitizer.log").write_text("ERROR SUMMARY: 0 errors\n")
+    pack(results, packed)
+    assert {"sanitizer.csv", "sanitizer.log"} <= set(sums(packed))
+    found.assign(kernel_sha256="c" * 64).to_csv(results / "sanitizer.csv", index=False)
+    assert "the code of frontier has changed since" in refusal(results, tmp_path / "again", capsys)
 
 
 def test_a_large_archive_is_refused(

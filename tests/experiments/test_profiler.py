@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments import profiled
+from experiments import counts
+from experiments.counts import POINTS
 from experiments.ncu import BadReport, read
-from experiments.profiled import POINTS
 from experiments.profiler import AGAIN, UNSEEN, refused, table
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import PROFILE, BadTable, read_csv, useful_bytes, validated
@@ -113,9 +113,11 @@ def read_only(name: str) -> dict:
 
 def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
     timed = {p for name in ("vocab_scaling", "batch_scaling") for p in SWEEPS[name].points("full")}
-    assert set(POINTS) <= timed
-    assert [p.cols for p in POINTS if p.dtype == "float32"] == list(profiled.COLS)
-    assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in POINTS)
+    assert set(counts.watched()) <= timed
+    assert [p.cols for p in POINTS if p.dtype == "float32"] == list(counts.COLS)
+    assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in counts.watched())
+    assert len(counts.FRONTIER_POINTS) == 2 * len(counts.FRONTIER_COLS)
+    assert all("frontier" in names for names in counts.watched().values())
 
 
 def stand_in(folder: Path, report: str, outcomes: str | None) -> None:
@@ -159,7 +161,7 @@ def test_where_ncu_may_not_count_every_row_says_so(
     assert "(ERR_NVGPUCTRPERM): run as root, or load the driver" in done.stdout
     assert f"then: {AGAIN}; until then the archive's table is drawn instead" in done.stdout
     made = validated(PROFILE, read_csv(tmp_path / "profile.csv"))
-    assert len(made) == len(profiled.NAMES) * len(POINTS)
+    assert len(made) == sum(map(len, counts.watched().values()))
     assert set(made["status"]) == {"skipped"}
     assert made["reason"].str.contains("ERR_NVGPUCTRPERM").all()
 

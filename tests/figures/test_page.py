@@ -18,6 +18,7 @@ from experiments.tables import ACCURACY
 from figures import FIGURES, TABLE_FIGURES, page, resources, worklog
 from kernels.fingerprint import variant_sha256
 from kernels.registry import variant
+from tests.experiments.watched import placed_rows
 from tests.figures.conftest import resources_of
 from tests.workflow.recorded import waits
 
@@ -76,7 +77,9 @@ def errors() -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=list(ACCURACY.columns))
 
 
-@pytest.mark.parametrize(("name", "made"), [("accuracy", errors), ("first_call", waits)])
+@pytest.mark.parametrize(
+    ("name", "made"), [("accuracy", errors), ("first_call", waits), ("layouts", placed_rows)]
+)
 def test_a_table_gives_the_same_bytes(name: str, made, hardware: Path, tmp_path: Path):
     table = tmp_path / "table.csv"
     made().to_csv(table, index=False)

@@ -13,8 +13,8 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from experiments.profiled import POINTS
-from figures import occupancy, page, profiled
+from experiments.counts import FRONTIER_POINTS, POINTS
+from figures import frontier_bytes, occupancy, page, profiled
 from figures.look import look
 from kernels.registry import FRAMEWORKS
 from tests.experiments.counted import PROFILER, counted
@@ -77,6 +77,18 @@ def test_a_bar_is_what_was_read_and_then_what_was_written(made: pd.DataFrame):
             assert read.get_x() + read.get_width() + write.get_width() <= ax.get_xlim()[1]
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["skipped / wrong", "2MN: read once, written once", "read", "written"]
+
+
+def test_the_frontier_has_a_row_of_points_a_dtype(made: pd.DataFrame):
+    grid = profiled.panels(made.assign(stale=False), frontier_bytes.draw, frontier_bytes.ROWS)
+    assert [{panel.title.split("\n")[1] for panel in row} for row in grid] == [
+        {"float32"}, {"bfloat16"}
+    ]  # fmt: skip
+    assert sum(len(row) for row in grid) == len(FRONTIER_POINTS)
+    assert all("frontier" in set(panel.table["variant"]) for row in grid for panel in row)
+    # An archive may be older than these points.
+    older = made[made["dtype"] != "bfloat16"].assign(stale=False)
+    assert len(profiled.panels(older, frontier_bytes.draw, frontier_bytes.ROWS)) == 1
 
 
 def test_the_ideal_is_a_line_at_one(made: pd.DataFrame):

@@ -16,6 +16,7 @@ from experiments.tables import ACCURACY, ELEMENT_BYTES, FIRST_CALLS, validated, 
 from kernels.registry import VARIANTS, variant
 from tests.experiments.counted import counted
 from tests.experiments.raw import Row, raw, row, stopped
+from tests.experiments.watched import placed_rows, sanitized
 
 GPU = "test-gpu"
 SOURCE = f"archive-{GPU}"
@@ -34,7 +35,10 @@ def record(root: Path) -> Path:
     (results / "gpu_tests.xml").write_text("<testsuites/>")
     errors().to_csv(results / "accuracy.csv", index=False)
     waits().to_csv(results / "first_call.csv", index=False)
+    placed_rows().to_csv(results / "layouts.csv", index=False)
     counted().assign(code_commit=COMMIT).to_csv(results / "profile.csv", index=False)
+    sanitized().to_csv(results / "sanitizer.csv", index=False)
+    (results / "sanitizer.log").write_text("what the tools said\n")
     for name in SWEEPS:
         if name != "smoke":
             rows = samples(name, environment_sha256(facts))

@@ -24,6 +24,9 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
             assert (made / "figures" / f"{figure}.{suffix}").exists() == (sweep != "smoke")
     for figure in (*TABLE_FIGURES, *PROFILE_FIGURES):
         assert (made / "figures" / f"{figure}.png").exists()
+    told = (made / "goals.md").read_text().splitlines()[0]
+    assert told.startswith(f"Goals on {SOURCE}: ")
+    assert "met" in told
     assert "cuda_warp_row" in (copy / "results" / "build" / "registers.md").read_text()
     for sweep in SWEEPS:
         assert (made / "tidy" / f"{sweep}.csv").exists() == (sweep != "smoke")

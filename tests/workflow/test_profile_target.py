@@ -1,6 +1,5 @@
 """`snakemake profile`: counted where there are a GPU and ncu, the archive's counts elsewhere."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -16,36 +15,6 @@ from workflow.tables import PROFILE_FIGURES, archived_profile, profiled, unprofi
 
 CONFIG = ["--config", f"source={SOURCE}"]
 LOCAL = f"local-{GPU}"
-# NVML as a machine with one GPU has it.
-NVML = """
-class NVMLError(Exception): pass
-def nvmlInit(): pass
-def nvmlDeviceGetHandleByIndex(index): return index
-def nvmlDeviceGetName(gpu): return "Test GPU"
-def nvmlSystemGetCudaDriverVersion(): return 13000
-"""
-TOOLS = ("bash", "sh", "cat", "env", "git", "head", "tail", "tee", "uname")
-
-
-@pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder of programs, without ncu."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in TOOLS:
-        if found := shutil.which(name):
-            (folder / name).symlink_to(found)
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
-
-
-@pytest.fixture
-def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU, as far as the workflow asks before it runs anything."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    (folder / "pynvml.py").write_text(NVML)
-    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def install_ncu(tools: Path) -> None:

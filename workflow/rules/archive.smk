@@ -62,8 +62,9 @@ rule archive:
             table=TABLE_FIGURES.values(),
         ),
         f"results/{SOURCE.name}/gpu_tests.xml",
-        # Where there is no ncu the archive goes without.
+        # Where there is no ncu, or no compute-sanitizer, the archive goes without.
         f"results/{SOURCE.name}/profile.csv" if profiled(SOURCE) == SOURCE.name else [],
+        sanitized(SOURCE) if SOURCE.local else [],
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",

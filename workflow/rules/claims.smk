@@ -1,5 +1,11 @@
-# A verdict for every claim of experiments/claims.yaml.
-from workflow.tables import archived_verdicts, counted, tables_of
+# A verdict for every claim of experiments/claims.yaml, and an outcome for every goal of our own.
+from workflow.tables import (
+    archived_verdicts,
+    counted,
+    made,
+    measured_layouts,
+    tables_of,
+)
 
 
 rule verdicts:
@@ -62,3 +68,54 @@ rule claims:
         "../../environment.yml"
     shell:
         "tee {log} < {input}; ! grep -q '^supported by the archive and refuted here' {input}"
+
+
+rule outcomes:
+    """Say of every goal of the project's own where it is met; one that is not does not fail."""
+    input:
+        [
+            f"experiments/{name}.py"
+            for name in (
+                "goals",
+                "goal",
+                "estimate",
+                "counts",
+                "layout",
+                "tidy",
+                "tables",
+            )
+        ],
+        # A goal is judged at the points that a full run has.
+        expand("experiments/sweeps/{sweep}.py", sweep=["sweep", *SWEEPS]),
+        lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
+        lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
+        # Counting and sanitizing are asked for by name.
+        lambda wildcards: made(wildcards.source, "profile.csv", "sanitizer.csv"),
+        layouts=lambda wildcards: measured_layouts(wildcards.source, SOURCE),
+    output:
+        csv="results/{source}/goals.csv",
+        table="results/{source}/goals.md",
+    log:
+        "results/logs/{source}/goals.log",
+    wildcard_constraints:
+        source="(archive|local)-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    params:
+        folder=subpath(output.csv, parent=True),
+    shell:
+        "python -m experiments.goals --source {wildcards.source} --folder {params.folder}"
+        " --out {output.csv} --table {output.table} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+
+
+rule goals:
+    """Print where the project's own goals are met, by this run's source, and where not."""
+    input:
+        f"results/{SOURCE.name}/goals.md",
+    log:
+        f"results/logs/{SOURCE.name}/goals-shown.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log} < {input}"

@@ -103,6 +103,31 @@ rule first_call:
         " || {{ cat {log}; exit 1; }}"
 
 
+rule layouts_table:
+    """Time the frontier's rows in every layout of memory, beside copy."""
+    input:
+        ancient("results/{source}/correctness.csv"),
+        [
+            f"experiments/{name}.py"
+            for name in ("layouts", "layout", "launches", "placed", "timer")
+        ],
+    output:
+        "results/{source}/layouts.csv",
+    log:
+        "results/logs/{source}/layouts.log",
+    wildcard_constraints:
+        source="local-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        kernels=[FINGERPRINTS["frontier"]],
+    shell:
+        "python -m experiments.layouts --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+
+
 rule measure:
     """Measure a sweep: its blocks in fresh processes, all variants interleaved in each."""
     input:

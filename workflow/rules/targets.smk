@@ -56,5 +56,7 @@ onsuccess:
         print(f"figures of {SOURCE.name}: {folder}")
     if (verdicts := folder.with_name("claims.md")).exists():
         print(f"verdicts: {verdicts}")
+    if (outcomes := folder.with_name("goals.md")).exists():
+        print(f"goals: {outcomes}")
     if (smoke := Path("results/local-cpu/figures")).exists():
         print(f"figures of the smoke run, no measurements: {smoke}")

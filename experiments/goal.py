@@ -1,0 +1,151 @@
+"""What the project's own kernels are to reach: every goal at every point.
+
+1  copy speed at every width, wherever rows start
+2  no slower than the best of the others at any point, and ahead of it where rows are wide
+3  few rows: little more than copy takes, and ahead of the others
+4  DRAM bytes: each element read once and written once
+5  the family in Triton: copy speed to 65,536 columns, twice what came before it beyond
+6  nothing for the tools of Compute Sanitizer to find
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from experiments.counts import FRONTIER_POINTS
+from experiments.layout import LAYOUTS, points
+from experiments.sanitizer import TOOLS
+from experiments.sweeps import SWEEPS, Point
+from experiments.sweeps.sweep import TRITON, powers
+from kernels.frontier.plans import REGIMES
+from kernels.registry import ELEMENT_BYTES
+
+FRONTIER, TRITON_FRONTIER = "frontier", "triton_frontier"
+# What a variant is compared with beside other variants, and of what that is made.
+BEST_PEER, ALLOWED, BEFORE = "the best peer", "the time allowed", "triton_row or triton_tiled"
+PEERS = ("torch_eager", "torch_compile", "triton_row", "liger", "quack")
+TILED = tuple(name for name in TRITON if name.startswith("triton_tiled"))
+PARTS: Mapping[str, tuple[str, ...]] = {
+    BEST_PEER: PEERS,
+    ALLOWED: ("copy",),
+    BEFORE: ("triton_row", *TILED),
+}
+# Of few rows: copy and as much again for the launch and the exchange, or a share of copy.
+MORE_NS, MORE_SHARE = 2500.0, 1.25
+
+SATURATED = (32, *powers(2, 6, 20), 2**22, 1000, 32_000, 50_257, 100_003, 128_256, 151_936, 201_088)
+# (columns, fraction of copy): up to so many columns, at least so much.
+FRACTIONS = ((1024, 0.99), (32_768, 0.975), (2**20, 0.97), (2**22, 0.90))
+ODD_16_BITS, OFF_16_BYTES, IN_TRITON = 0.96, 0.95, 0.95
+WIDE = 65_536  # columns from which on to be ahead
+AHEAD = math.nextafter(1.0, math.inf)
+COMPARED = ("vocab_scaling", "batch_scaling", "small_batch", "frontier", "few_rows")
+LEAD, LEAD_COLS, LEAD_ROWS = 1.25, 131_072, 32
+BYTES_OFF = 0.03
+BEFORE_FACTOR = 2.0
+NOWHERE = Point("", 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """A number at one place, and where it shall lie: ``least`` and ``most`` are both included.
+
+    ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table.
+    The noise floor counts for the goal (``noise`` = -1: no slower within it), against it (1: ahead
+    by more than it), or not at all.
+    """
+
+    number: int
+    statement: str
+    source: str
+    place: str = ""
+    point: Point = NOWHERE
+    variant: str = FRONTIER
+    against: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+    noise: int = 0
+
+
+def goals() -> Iterator[Goal]:
+    """All of them, in order."""
+    return chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _bytes(), _triton(),
+                 _sanitizer())  # fmt: skip
+
+
+def _copy_speed() -> Iterator[Goal]:
+    for point in SWEEPS["frontier"].points("full"):
+        if point.cols in SATURATED:
+            least = next(share for cols, share in FRACTIONS if point.cols <= cols)
+            if point.cols % 2 and ELEMENT_BYTES[point.dtype] == 2:
+                least = min(least, ODD_16_BITS)
+            yield Goal(
+                number=1, statement="fraction of copy of saturated shapes", source="frontier",
+                point=point, against="copy", least=least,
+            )  # fmt: skip
+
+
+def _off_16_bytes() -> Iterator[Goal]:
+    for layout in LAYOUTS:
+        for point in points():
+            if layout.edges(point.cols, ELEMENT_BYTES[point.dtype]):
+                yield Goal(
+                    number=1, statement="fraction of copy where rows start off 16 bytes",
+                    source="layouts", place=layout.name, point=point, least=OFF_16_BYTES,
+                )  # fmt: skip
+
+
+def _peers() -> Iterator[Goal]:
+    for sweep in COMPARED:
+        for point in SWEEPS[sweep].points("full"):
+            ahead = point.cols >= WIDE
+            yield Goal(
+                number=2,
+                statement="speed over the best peer, "
+                + ("ahead by more than noise" if ahead else "no slower but for noise"),
+                source=sweep, point=point, against=BEST_PEER, least=AHEAD if ahead else 1.0,
+                noise=1 if ahead else -1,
+            )  # fmt: skip
+
+
+def _few_rows() -> Iterator[Goal]:
+    for point in SWEEPS["few_rows"].points("full"):
+        yield Goal(
+            number=3,
+            statement=f"{ALLOWED} few rows (copy + 2.5 µs, or 1.25 x copy if more) over theirs",
+            source="few_rows", point=point, against=ALLOWED, least=1.0,
+        )  # fmt: skip
+        if point.cols >= LEAD_COLS and point.rows <= LEAD_ROWS:
+            yield Goal(
+                number=3, statement="speed of few rows over the best peer",
+                source="few_rows", point=point, against=BEST_PEER, least=LEAD,
+            )  # fmt: skip
+
+
+def _bytes() -> Iterator[Goal]:
+    for point in FRONTIER_POINTS:
+        yield Goal(
+            number=4, statement="DRAM bytes over 2MN", source="profile", point=point,
+            least=1 - BYTES_OFF, most=1 + BYTES_OFF,
+        )  # fmt: skip
+
+
+def _triton() -> Iterator[Goal]:
+    for point in SWEEPS["vocab_scaling"].points("full"):
+        near = point.cols <= WIDE
+        yield Goal(
+            number=5,
+            statement="fraction of copy in Triton" if near else f"speed in Triton over {BEFORE}",
+            source="vocab_scaling", point=point, variant=TRITON_FRONTIER,
+            against="copy" if near else BEFORE, least=IN_TRITON if near else BEFORE_FACTOR,
+        )  # fmt: skip
+
+
+def _sanitizer() -> Iterator[Goal]:
+    for tool in TOOLS:
+        for regime in REGIMES:
+            yield Goal(
+                number=6, statement="findings of Compute Sanitizer", source="sanitizer",
+                place=f"{tool}, {regime}", most=0.0,
+            )  # fmt: skip

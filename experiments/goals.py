@@ -1,0 +1,333 @@
+"""Are the project's own goals met?  Every goal at every point, from one source of measurements.
+
+    python -m experiments.goals --folder results/archive-nvidia-h200 \
+        --source archive-nvidia-h200 --out goals.csv --table goals.md
+
+met      the whole interval lies where it shall
+missed   none of it does
+open     it reaches across, or is that of a single block
+stale    measured with other code than today's
+unknown  not measured
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import pandera.pandas as pa
+import typer
+
+from experiments.claim import Condition, Measure
+from experiments.claims import recorded_sweep
+from experiments.counts import read_beside
+from experiments.estimate import Beside, NotApplicable, Recorded, estimate
+from experiments.goal import (
+    ALLOWED,
+    BEFORE,
+    BEST_PEER,
+    MORE_NS,
+    MORE_SHARE,
+    PARTS,
+    PEERS,
+    TILED,
+    Goal,
+    goals,
+)
+from experiments.sanitizer import PLANTED
+from experiments.tables import (
+    LAYOUTS,
+    POINT,
+    PROFILE,
+    SANITIZER,
+    BadTable,
+    validated,
+)
+from experiments.verdict import LEAST_BLOCKS
+
+OUTCOMES = ("met", "missed", "open", "stale", "unknown")
+WORDS = (
+    "A goal is met where the whole 95% interval over blocks lies where it shall, missed where none "
+    "of it does, and open where it reaches across; speeds are formed inside a block."
+)
+TABLES = {"layouts": LAYOUTS, "profile": PROFILE, "sanitizer": SANITIZER}
+
+_text = pa.Column(str, coerce=True)
+_real = pa.Column(float, coerce=True, nullable=True)
+# One row a goal and place: results/<source>/goals.csv.
+GOALS = pa.DataFrameSchema(
+    {
+        "source": _text,
+        "goal": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "statement": _text,
+        "measured": _text,
+        "place": _text,
+        "dtype": _text,
+        "rows": pa.Column(int, coerce=True),
+        "cols": pa.Column(int, coerce=True),
+        "value": _real,
+        "low": _real,
+        "high": _real,
+        "noise": _real,
+        "least": _real,
+        "most": _real,
+        "outcome": pa.Column(str, pa.Check.isin(OUTCOMES), coerce=True),
+        "note": _text,
+    },
+    strict=True,
+    ordered=True,
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A number with its 95% interval and noise floor; NaN where there is none."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    noise: float = 0.0
+    note: str = ""
+    stale: bool = False
+    single: bool = False  # of one block: no interval
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a source has: its sweeps, and its other tables by name; what is missing is None."""
+
+    sweeps: Mapping[str, Recorded | None]
+    tables: Mapping[str, pd.DataFrame | None]
+
+    @classmethod
+    def of(cls, folder: Path) -> "Evidence":
+        """From results/<source>.  Raises BadTable naming the file that is none."""
+        names = {goal.source for goal in goals()} - set(TABLES)
+        sweeps = {name: recorded_sweep(name, folder / "raw", folder / "tidy") for name in names}
+        rivals = {name: with_rivals(found) if found else None for name, found in sweeps.items()}
+        return cls(rivals, {name: _table(folder, name) for name in TABLES})
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame | None:
+    path = folder / f"{name}.csv"
+    if not path.exists():
+        return None
+    try:
+        return read_beside(path, TABLES[name])
+    except (BadTable, OSError, ValueError) as error:
+        raise BadTable(f"{path} is not a table of this project: {error}") from error
+
+
+def with_rivals(recorded: Recorded) -> Recorded:
+    """``recorded`` with what goals compare with as variants: formed in each block, at each point.
+
+    The best peer takes the least time of PEERS, what came before in Triton that of triton_row, or
+    of the tiled kernels where that does not run; the time allowed follows from copy.
+    """
+    times = dict(recorded.times)
+
+    def least(names: Iterable[str], key: tuple[str, str]) -> pd.DataFrame | None:
+        some = [times[name, *key] for name in names if (name, *key) in times]
+        return pd.concat(some).groupby(level="block").min() if some else None
+
+    for key in {(timer, dtype) for _, timer, dtype in recorded.times}:
+        before = [
+            some for names in (("triton_row",), TILED) if (some := least(names, key)) is not None
+        ]
+        copy = times.get(("copy", *key))
+        made = {
+            BEST_PEER: least(PEERS, key),
+            BEFORE: before[0].combine_first(before[-1]) if before else None,
+            ALLOWED: None if copy is None else np.maximum(copy + MORE_NS, copy * MORE_SHARE),
+        }
+        times |= {(name, *key): table for name, table in made.items() if table is not None}
+    return replace(recorded, times=times)
+
+
+def find(goal: Goal, evidence: Evidence) -> Found:
+    """The number of ``goal``.  Raises NotApplicable where there is none."""
+    if goal.source not in TABLES:
+        return _speed(goal, evidence.sweeps.get(goal.source))
+    table = evidence.tables.get(goal.source)
+    if table is None:
+        raise NotApplicable(f"there is no {goal.source}.csv")
+    if goal.source == "sanitizer":
+        return _findings(goal, table)
+    mine = table[(table[POINT] == pd.Series(goal.point._asdict())[POINT]).all(axis=1)]
+    mine = mine[mine["variant"] == goal.variant]
+    if goal.source == "layouts":
+        mine = mine[mine["layout"] == goal.place]
+    if mine.empty:
+        raise NotApplicable(f"{goal.source}.csv has no such row")
+    row = mine.iloc[0]
+    if row["status"] != "ok":
+        raise NotApplicable(f"{row['status']}: {row['reason']}")
+    if goal.source == "layouts":
+        value, low, high = row[["fraction_of_copy", "fraction_low", "fraction_high"]]
+        return Found(value, low, high, stale=row["stale"])
+    value = (row["dram_read_bytes"] + row["dram_write_bytes"]) / row["ideal_bytes"]
+    return Found(value, value, value, stale=row["stale"])
+
+
+def _findings(goal: Goal, table: pd.DataFrame) -> Found:
+    """Of a tool that found what was planted for it to find."""
+    named = table.set_index(table["tool"] + ", " + table["regime"])
+    tool = goal.place.split(",")[0]
+    for place in (f"{tool}, {PLANTED}", goal.place):
+        if place not in named.index or pd.isna(named.loc[place, "errors"]):
+            raise NotApplicable(f"{place} did not come to its end")
+    if named.loc[f"{tool}, {PLANTED}", "status"] != "ok":
+        raise NotApplicable(f"{tool} did not find what was planted")
+    row = named.loc[goal.place]
+    # A wrong result is one too.
+    value = float(max(row["errors"] + row["warnings"], row["status"] == "wrong"))
+    return Found(value, value, value, note=row["reason"], stale=row["stale"])
+
+
+def _speed(goal: Goal, recorded: Recorded | None) -> Found:
+    """The speed of the goal's variant over another, or over what with_rivals makes of several."""
+    if recorded is None:
+        raise NotApplicable(f"{goal.source} was not measured")
+    dtype, rows, cols = goal.point
+    measure = Measure(
+        kind="ratio", variant=goal.variant, against=goal.against, over="mean", dtype=dtype,
+        sweep=goal.source, rows=(rows, rows), cols=(cols, cols),
+    )  # fmt: skip
+    found = estimate(measure, "", recorded, Beside())
+    names = {goal.variant, *PARTS.get(goal.against, (goal.against,))}
+    region = recorded.region(measure)
+    stale = bool(region.loc[region["variant"].isin(names), "stale"].any())
+    noise = 0.0 if math.isnan(found.noise) else found.noise
+    mine, other = (_us(recorded, measure, name) for name in (goal.variant, goal.against))
+    return Found(
+        found.value, found.low, found.high, noise, f"{mine}; {goal.against}: {other}", stale,
+        single=found.n_blocks < LEAST_BLOCKS,
+    )  # fmt: skip
+
+
+def _us(recorded: Recorded, measure: Measure, name: str) -> str:
+    """The median over blocks, as '12.3 µs'."""
+    times = recorded.times[name, measure.timer, measure.dtype]
+    return f"{times[measure.cols[0], measure.rows[0]].median() / 1e3:,.4g} µs"
+
+
+def outcome(goal: Goal, found: Found) -> str:
+    """One of OUTCOMES for a number that was found."""
+    if found.stale:
+        return "stale"
+    # A lead has to be more than noise; what counts as no slower may be as much slower.
+    least = goal.least * (1 + found.noise) ** goal.noise
+    shall = Condition("", low=least, high=goal.most)
+    if not shall.admits(found.low, found.high):
+        return "missed"
+    if found.single or not (shall.holds(found.low) and shall.holds(found.high)):
+        return "open"
+    return "met"
+
+
+def evaluate(evidence: Evidence, source: str) -> pd.DataFrame:
+    """The GOALS table of ``source``."""
+    rows = []
+    for goal in goals():
+        try:
+            found = find(goal, evidence)
+            word, note = outcome(goal, found), found.note
+        except NotApplicable as error:
+            found, word, note = Found(math.nan, noise=math.nan), "unknown", str(error)
+        rows.append(
+            {
+                "source": source, "goal": goal.number, "statement": goal.statement,
+                "measured": goal.source, "place": goal.place, **goal.point._asdict(),
+                "value": found.value, "low": found.low, "high": found.high,
+                "noise": found.noise, "least": goal.least, "most": goal.most,
+                "outcome": word, "note": note,
+            }
+        )  # fmt: skip
+    return validated(GOALS, pd.DataFrame(rows))
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A GOALS table for people: a line a goal, then every place where one is not met."""
+    source = table["source"].iloc[0]
+    heads = ["goal", "what", "shall be", "places", *OUTCOMES, "reached"]
+    lines = [f"Goals on {source}: {_told(table)}.", "", WORDS, "", *_head(heads)]
+    for (number, statement, shall), mine in _by_goal(table):
+        counts = mine["outcome"].value_counts()
+        cells = [number, statement, shall, len(mine), *(counts.get(word, 0) for word in OUTCOMES)]
+        lines.append(_line([*cells, _range(mine["value"])]))
+    short = table[table["outcome"].isin(["missed", "open", "stale"])]
+    if len(short):
+        heads = ["goal", "what", "where", "reached", "shall be", "noise", "", ""]
+        lines += ["", "Not met:", "", *_head(heads)]
+        for (number, statement, shall), mine in _by_goal(short):
+            for row in mine.to_dict("records"):
+                reached = f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+                cells = [number, statement, _where(row), reached, shall, f"{row['noise']:.1%}"]
+                lines.append(_line([*cells, f"**{row['outcome']}**", row["note"]]))
+    unknown = table[table["outcome"] == "unknown"]
+    if len(unknown):
+        heads = ["goal", "what", "places", "why"]
+        lines += ["", "Unknown:", "", *_head(heads)]
+        for (number, statement, why), mine in unknown.groupby(["goal", "statement", "note"]):
+            lines.append(_line([number, statement, len(mine), why]))
+    return "\n".join(lines) + "\n"
+
+
+def _by_goal(table: pd.DataFrame) -> Iterator[tuple[tuple[int, str, str], pd.DataFrame]]:
+    shall = [_shall(least, most) for least, most in zip(table["least"], table["most"], strict=True)]
+    yield from table.groupby(["goal", "statement", pd.Series(shall, table.index)], sort=False)
+
+
+def _shall(least: float, most: float) -> str:
+    if math.isinf(most):
+        return f"at least {least:g}"
+    return f"{least:g} to {most:g}" if math.isfinite(least) else f"at most {most:g}"
+
+
+def _told(table: pd.DataFrame) -> str:
+    counts = table["outcome"].value_counts()
+    return ", ".join(f"{counts[word]} {word}" for word in OUTCOMES if word in counts)
+
+
+def _range(values: pd.Series) -> str:
+    known = values.dropna()
+    return f"{known.min():.3f} to {known.max():.3f}" if len(known) else "–"
+
+
+def _where(row: dict[str, Any]) -> str:
+    point = f"{row['dtype']} {row['rows']:,} x {row['cols']:,}" if row["dtype"] else ""
+    return ", ".join(filter(None, (point, row["place"] or row["measured"])))
+
+
+def _head(heads: list[str]) -> list[str]:
+    return [_line(heads), _line(["---"] * len(heads))]
+
+
+def _line(cells: Iterable[Any]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"
+
+
+def main(
+    folder: Annotated[Path, typer.Option(help="of the source: raw/, tidy/ and tables")],
+    source: Annotated[str, typer.Option(help="as in local-nvidia-h200 or archive-nvidia-h200")],
+    out: Annotated[Path, typer.Option(help="every goal and place as CSV")],
+    table: Annotated[Path, typer.Option(help="what is met and what is not as Markdown")],
+) -> None:
+    """Judge every goal on one source."""
+    try:
+        made = evaluate(Evidence.of(folder), source)
+    except BadTable as error:
+        print(error)
+        raise typer.Exit(2) from error
+    for path in (out, table):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    made.to_csv(out, index=False)
+    table.write_text(text := markdown(made))
+    print(text.splitlines()[0])
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,77 @@
+"""What the frontier launches for rows in a layout, compiled ahead on all cores."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from experiments.layout import Layout
+from experiments.pool import pool
+from kernels.compiled import CompileError, Job
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.plans import Plan, Shape
+from kernels.frontier.select import Request, select
+from kernels.launch import architecture
+from kernels.names import slug
+from kernels.registry import ELEMENT_BYTES
+
+
+class Gpu(NamedTuple):
+    """What shapes are chosen for; ``name`` is a slug, ``arch`` 90 for sm_90."""
+
+    name: str
+    arch: int
+    multiprocessors: int
+
+
+def present() -> Gpu:
+    """This machine's."""
+    facts = torch.cuda.get_device_properties(0)
+    return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
+
+
+def chosen(
+    layout: Layout, dtype: str, rows: int, cols: int, gpu: Gpu, invariant: bool = False
+) -> Shape:
+    """What ``gpu`` launches for ``rows`` x ``cols`` placed by ``layout``."""
+    edges = layout.edges(cols, ELEMENT_BYTES[dtype])
+    request = Request(
+        dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False, arch=gpu.arch,
+        multiprocessors=gpu.multiprocessors, invariant=invariant,
+    )  # fmt: skip
+    return select(request, gpu.name)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch of ``shape`` on ``rows`` x ``cols`` elements of ``dtype``, placed by ``layout``."""
+
+    shape: Shape
+    dtype: str
+    rows: int
+    cols: int
+    layout: Layout
+
+    @property
+    def plan(self) -> Plan:
+        size = ELEMENT_BYTES[self.dtype]
+        return self.shape.plan(self.cols, size, self.layout.edges(self.cols, size))
+
+    def __str__(self) -> str:
+        place = f"{self.dtype} {self.rows} x {self.cols:,}, {self.layout.name}"
+        return f"{place}: {self.plan.label}"
+
+
+def compile_all(some: Iterable[Case]) -> None:
+    """Compile what will be launched, on all cores: one process would take a second a kernel."""
+    plans = {(case.plan, case.dtype): case for case in some}
+    with pool("cpu") as processes:
+        list(processes.map(compiled, plans.values(), [architecture()] * len(plans)))
+
+
+def compiled(case: Case, arch: str) -> None:
+    """Compile the kernel of ``case``, to be found in the cache; where it fails, its launch will."""
+    with suppress(CompileError):
+        compile_plan(case.plan, Job("frontier", case.dtype, arch))

@@ -1,0 +1,126 @@
+"""What runs under Compute Sanitizer: a regime of the frontier at widths astride its thresholds.
+
+    python -m experiments.sanitized chunks
+
+Every result is checked, and so is the memory around it.  PLANTED runs a fault instead.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import cycle, pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
+
+from experiments.check import check
+from experiments.launches import Case, Gpu, chosen, present
+from experiments.layout import LAYOUTS
+from experiments.placed import placed
+from experiments.sanitizer import PLANTED, TOOLS
+from kernels.cuda_compiler import program
+from kernels.frontier import frontier
+from kernels.frontier.plans import REGIMES, VECTOR_BYTES
+from kernels.frontier.select import MANY, STREAM, table
+from kernels.launch import architecture
+from kernels.registry import ELEMENT_BYTES
+
+FAULTS_FILE = Path(__file__).with_name("planted_faults.cu")
+FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
+# racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns
+# on a row of chunks has more tickets than a warp collects at once.
+NARROW, WIDEST = 512, 600_000
+ELEMENTS = 2**15  # of a tensor, about
+LEAST_ROWS = 2
+# Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
+STREAMED = 4 * STREAM.sizes[0]
+
+
+def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
+    """The launches of ``regime``: on both sides of every width at which the shape changes.
+
+    The layouts take turns where rows are not narrow.  Of every dtype, with edges and without, one
+    sums without an order.
+    """
+    turns = cycle(LAYOUTS)
+    seen: set[tuple[Any, str, bool]] = set()
+    for dtype, edges, asked, cols in widths(gpu):
+        size = ELEMENT_BYTES[dtype]
+        rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
+        fitting = [each for each in LAYOUTS if bool(each.edges(cols, size)) == edges]
+        for layout in fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]:
+            shape = chosen(layout, dtype, asked, cols, gpu)
+            # What is launched for few rows is launched for several numbers of them.
+            again = asked < MANY and (shape, dtype, edges) in seen
+            if shape.regime != regime or again:
+                continue
+            yield Case(shape, dtype, rows, cols, layout)
+            if (regime, dtype, edges) not in seen:
+                unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
+                yield Case(unordered, dtype, rows, cols, layout)
+            seen |= {(shape, dtype, edges), (regime, dtype, edges)}
+    if regime == "stream":
+        for dtype, size in ELEMENT_BYTES.items():
+            trip = STREAMED * VECTOR_BYTES // size
+            for cols, layout in zip((1, trip - 1, trip, trip + 1), LAYOUTS[2:], strict=True):
+                for shape in (STREAM, replace(STREAM, invariant=True)):
+                    yield Case(shape, dtype, LEAST_ROWS, cols, layout)
+
+
+def widths(gpu: Gpu) -> Iterator[tuple[str, bool, int, int]]:
+    """Dtype, whether rows have edges, rows, and columns: before, at and after each threshold."""
+    for (dtype, edges, rows), entries in table(gpu.name).items():
+        step = 1 if edges else VECTOR_BYTES // ELEMENT_BYTES[dtype]
+        ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
+        found = {end + away * step for end in ends for away in (-1, 0, 1)}
+        yield from ((dtype, edges, rows, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
+
+
+def run(case: Case, seed: int) -> str:
+    """What is wrong with the results of ``case``; '' if nothing is."""
+    tensors = placed(
+        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed
+    )  # fmt: skip
+    before = tensors.x.clone()
+    frontier.run(tensors.x, tensors.out, case.shape)
+    verdict = check(before, tensors.out)
+    if verdict.reason:
+        return verdict.reason
+    if not case.layout.in_place and not torch.equal(before, tensors.x):
+        return "it changed its input"
+    return "" if tensors.surroundings_untouched() else "it wrote outside of its rows"
+
+
+def fault(tool: str) -> None:
+    """Launch the kernel in which ``tool`` has something to find."""
+    out = torch.zeros(64, device="cuda")
+    Device(0).set_current()
+    name = f"softmax<{FAULTS[tool]}>"
+    cubin, symbols, _ = program(FAULTS_FILE, architecture(), [name])
+    kernel = ObjectCode.from_cubin(cubin).get_kernel(symbols[name])
+    stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+    launch(stream, LaunchConfig(grid=1, block=64), kernel, out.data_ptr())
+    torch.cuda.synchronize()
+
+
+def main(
+    regime: Annotated[str, typer.Argument(help=f"{', '.join(REGIMES)}, or a fault: {PLANTED}")],
+    tool: Annotated[str, typer.Option(help="whose fault to plant")] = TOOLS[0],
+) -> None:
+    """Launch every case of REGIME, a line each; exit with 1 where a result is wrong."""
+    if regime == PLANTED:
+        fault(tool)
+        return
+    wrong = 0
+    for seed, case in enumerate(cases(regime, present())):
+        reason = run(case, seed)
+        print(f"{case}{': wrong: ' * bool(reason)}{reason}", flush=True)
+        wrong += bool(reason)
+    sys.exit(int(wrong > 0))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,238 @@
+"""Goals on hand-made measurements: met, missed, open and unknown, and which way round."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.estimate import NotApplicable, Recorded
+from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FRONTIER, Goal, goals
+from experiments.goals import GOALS, Evidence, Found, evaluate, find, markdown, outcome, with_rivals
+from experiments.layout import LAYOUTS
+from experiments.sweeps import SWEEPS, Point
+from experiments.tables import read_csv, validated
+from experiments.tidy import tidy
+from tests.commands import ROOT, module
+from tests.experiments.counted import counted
+from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.watched import placed_rows, sanitized
+
+BLOCKS = 5
+NARROW, WIDE = Point("float32", 4, 1024), Point("float32", 4, 131_072)
+
+
+def timed(name: str, ns: float, point: Point = NARROW, **changes: Any) -> list[Row]:
+    """The same in every block, but for the twentieth part of a per cent."""
+    times = [ns * (1 + i / 2000) for i in range(BLOCKS)]
+    return blocks(name, *times, **point._asdict(), **changes)
+
+
+def evidence(*rows: Row, source: str = "few_rows", again: float = 1.0) -> Evidence:
+    """A sweep of ``rows``; copy takes 1000 ns, torch_eager the second time ``again`` the first."""
+    table = raw(*rows)
+    places = {Point(*p) for p in table[["dtype", "rows", "cols"]].itertuples(index=False)}
+    others = {"copy_torch": 1000.0, "torch_eager": 9e6, "torch_eager/again": 9e6 * again}
+    pairs = [row for p in places for name, ns in others.items() for row in timed(name, ns, p)]
+    table = raw(*rows, *pairs)
+    recorded = Recorded.of(table, tidy(table), "torch_eager", places)
+    return Evidence({source: with_rivals(recorded)}, {})
+
+
+def judged(goal: Goal, some: Evidence) -> str:
+    return outcome(goal, find(goal, some))
+
+
+def goal(against: str, point: Point = NARROW, **keys: Any) -> Goal:
+    told = {"number": 1, "statement": "so it is", "source": "few_rows", **keys}
+    return Goal(point=point, against=against, **told)
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"), [(1000.0, "met"), (1009.0, "met"), (1012.0, "missed"), (2000.0, "missed")]
+)
+def test_a_fraction_of_copy(ns: float, expected: str):
+    found = evidence(*timed(FRONTIER, ns))
+    assert judged(goal("copy", least=0.99), found) == expected
+    assert find(goal("copy", least=0.99), found).value == pytest.approx(1000 / ns)
+
+
+def test_an_interval_across_the_bound_is_open():
+    found = evidence(*blocks(FRONTIER, 900, 900, 1100, 1100, 1100, **NARROW._asdict()))
+    assert judged(goal("copy", least=0.99), found) == "open"
+
+
+def test_one_block_is_never_met_but_can_miss():
+    def single(ns: float) -> Evidence:
+        rows = [timed(name, t)[0] for name, t in (("copy_torch", 1000.0), (FRONTIER, ns))]
+        table = raw(*rows)
+        recorded = Recorded.of(table, tidy(table), "torch_eager", [NARROW])
+        return Evidence({"few_rows": with_rivals(recorded)}, {})
+
+    assert judged(goal("copy", least=0.99), single(500.0)) == "open"
+    assert judged(goal("copy", least=0.99), single(5000.0)) == "missed"
+
+
+def test_the_best_peer_is_the_fastest_of_them():
+    rows = [*timed("quack", 2000.0), *timed("triton_row", 1500.0), *timed("triton_online", 10.0)]
+    found = find(goal(BEST_PEER), evidence(*rows, *timed(FRONTIER, 1000.0)))
+    assert found.value == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("ns", "noise", "no_slower", "ahead"),
+    [
+        (1000.0, 1.0, "met", "missed"),
+        (950.0, 1.0, "met", "met"),
+        (1050.0, 1.0, "missed", "missed"),
+        # A twentieth is no difference where the same code differs by a tenth.
+        (1050.0, 1.1, "met", "missed"),
+        (950.0, 1.1, "met", "missed"),
+        (1200.0, 1.1, "missed", "missed"),
+        (800.0, 1.1, "met", "met"),
+    ],
+)
+def test_the_noise_floor_counts_for_no_slower_and_against_ahead(
+    ns: float, noise: float, no_slower: str, ahead: str
+):
+    found = evidence(*timed("quack", 1000.0), *timed(FRONTIER, ns), again=noise)
+    assert judged(goal(BEST_PEER, least=1.0, noise=-1), found) == no_slower
+    least = 1.0 + 1e-9
+    assert judged(goal(BEST_PEER, least=least, noise=1), found) == ahead
+
+
+def test_the_time_allowed_is_the_larger_of_two():
+    # Copy takes 1 µs: 3.5 µs are allowed.
+    for ns, expected in ((3400.0, "met"), (3600.0, "missed")):
+        assert judged(goal(ALLOWED, least=1.0), evidence(*timed(FRONTIER, ns))) == expected
+    rows = [*timed("copy_torch", 1e6, WIDE), *timed(FRONTIER, 1.24e6, WIDE)]
+    table = raw(*rows)
+    wide = with_rivals(Recorded.of(table, tidy(table), "torch_eager", [WIDE]))
+    found = find(goal(ALLOWED, WIDE), Evidence({"few_rows": wide}, {}))
+    assert found.value == pytest.approx(1.25 / 1.24)
+
+
+def test_what_came_before_in_triton_is_the_row_kernel_where_it_runs():
+    mine = [*timed(FRONTIER, 1000.0), *timed(FRONTIER, 1000.0, WIDE)]
+    tiled = [*timed("triton_tiled_1024", 1200.0), *timed("triton_tiled_1024", 2000.0, WIDE)]
+    found = evidence(
+        *mine, *tiled, *timed("triton_tiled_4096", 5000.0, WIDE), *timed("triton_row", 3000.0)
+    )
+    assert find(goal(BEFORE), found).value == pytest.approx(3.0)
+    assert find(goal(BEFORE, WIDE), found).value == pytest.approx(2.0)
+
+
+def test_measured_with_other_code_is_stale():
+    found = evidence(*timed(FRONTIER, 1000.0, kernel_sha256="c" * 64))
+    assert judged(goal("copy", least=0.99), found) == "stale"
+
+
+@pytest.mark.parametrize(
+    ("point", "source", "why"),
+    [
+        (NARROW, "frontier", "frontier was not measured"),
+        (WIDE, "few_rows", "no point of the region was measured"),
+    ],
+)
+def test_what_is_not_there_is_unknown(point: Point, source: str, why: str):
+    with pytest.raises(NotApplicable, match=why):
+        find(goal("copy", point, source=source), evidence(*timed(FRONTIER, 1000.0)))
+
+
+def test_bytes_are_counted_both_ways():
+    table = counted().assign(stale=False)
+    wanted = next(g for g in goals() if g.source == "profile")
+    mine = (table["variant"] == FRONTIER) & (table["cols"] == wanted.point.cols)
+    for factor, expected in ((1.0, "met"), (1.05, "missed"), (0.9, "missed")):
+        both = ["dram_read_bytes", "dram_write_bytes"]
+        changed = table.copy()
+        changed.loc[mine, both] = table.loc[mine, ["ideal_bytes"] * 2].to_numpy() / 2 * factor
+        assert judged(wanted, Evidence({}, {"profile": changed})) == expected
+
+
+def test_rows_off_16_bytes_are_judged_by_their_layout():
+    some = [g for g in goals() if g.source == "layouts"]
+    for fraction, expected in ((0.98, {"met"}), (0.96, {"met", "open"}), (0.9, {"missed"})):
+        kept = Evidence({}, {"layouts": placed_rows(fraction).assign(stale=False)})
+        assert {judged(g, kept) for g in some} == expected
+    stopped = placed_rows(status="skipped", reason="no room").assign(stale=False)
+    with pytest.raises(NotApplicable, match="skipped: no room"):
+        find(some[0], Evidence({}, {"layouts": stopped}))
+
+
+def test_findings_count_where_the_planted_fault_was_found():
+    some = [g for g in goals() if g.source == "sanitizer"]
+
+    def outcomes(table: pd.DataFrame) -> set[str]:
+        kept = Evidence({}, {"sanitizer": table.assign(stale=False)})
+        made = evaluate(kept, "archive-test-gpu")
+        return set(made.loc[made["measured"] == "sanitizer", "outcome"])
+
+    assert len(some) == 18
+    assert outcomes(sanitized()) == {"met"}
+    assert outcomes(sanitized(found_in=["chunks"])) == {"met", "missed"}
+    clean = sanitized()
+    wrong = clean.assign(status=clean["status"].where(clean["regime"] != "tile", "wrong"))
+    assert outcomes(wrong) == {"met", "missed"}
+    blind = clean.assign(status=clean["status"].where(clean["regime"] != "planted", "wrong"))
+    assert outcomes(blind) == {"unknown"}
+
+
+def test_goals_are_asked_where_the_sweeps_measure():
+    some = list(goals())
+    for each in some:
+        if each.source in SWEEPS:
+            assert each.point in set(SWEEPS[each.source].points("full"))
+            assert each.variant in SWEEPS[each.source].variants or each.number == 5
+    least = {g.point: g.least for g in some if g.number == 1 and g.source == "frontier"}
+    by_shape = {(p.dtype, p.cols): bound for p, bound in least.items()}
+    assert by_shape["float32", 1024] == 0.99
+    assert by_shape["float32", 2048] == 0.975
+    assert by_shape["float32", 50_257] == by_shape["bfloat16", 2**20] == 0.97
+    assert by_shape["bfloat16", 50_257] == by_shape["float16", 100_003] == 0.96
+    assert by_shape["float32", 2**22] == 0.90
+    assert len(by_shape) == 3 * 24
+    off = [g for g in some if g.source == "layouts"]
+    assert {g.place for g in off} == {x.name for x in LAYOUTS}
+    assert {g.point.cols for g in off if g.place == "contiguous"} == {50_257}
+
+
+def test_an_outcome_needs_the_whole_interval():
+    bound = goal("copy", least=0.5, most=2.0)
+    for low, high, expected in ((0.5, 2.0, "met"), (0.4, 0.6, "open"), (2.1, 3.0, "missed")):
+        assert outcome(bound, Found((low + high) / 2, low, high)) == expected
+
+
+def test_the_table_for_people_names_what_is_not_met():
+    some = evidence(*timed(FRONTIER, 5000.0, Point("bfloat16", 1, 131_072)))
+    made = evaluate(some, "archive-test-gpu")
+    assert len(made) == len(list(goals()))
+    text = markdown(validated(GOALS, made))
+    assert text.startswith("Goals on archive-test-gpu: ")
+    line = next(row for row in text.splitlines() if "**missed**" in row)
+    assert "bfloat16 1 x 131,072, few_rows" in line
+    assert "5.005 µs; the time allowed: 3.501 µs" in line
+    assert "frontier was not measured" in text
+
+
+def test_the_command_writes_both_files(tmp_path: Path):
+    counted().to_csv(tmp_path / "profile.csv", index=False)
+    made_files = tmp_path / "goals.csv", tmp_path / "goals.md"
+    command = ["experiments.goals", "--folder", tmp_path, "--source", "archive-test-gpu", "--out"]
+    command += [made_files[0], "--table", made_files[1]]
+    done = module(*command)
+    assert done.returncode == 0, done.stdout
+    texts = {"place": "", "note": "", "dtype": ""}
+    made = validated(GOALS, read_csv(made_files[0]).fillna(texts))
+    assert set(made.loc[made["measured"] != "profile", "outcome"]) == {"unknown"}
+    (tmp_path / "profile.csv").write_text("a,b\n")
+    broken = module(*command)
+    assert broken.returncode == 2
+    assert broken.stdout.startswith(f"{tmp_path / 'profile.csv'} is not a table of this project")
+
+
+def test_no_part_of_it_needs_torch():
+    program = "import sys; import experiments.goals; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

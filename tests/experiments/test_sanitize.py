@@ -1,0 +1,180 @@
+"""What is watched, what is made of it, and the whole command with a stand-in for the tool."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+import typer
+
+from experiments import placed, sanitize
+from experiments.launches import Gpu
+from experiments.layout import LAYOUTS, Layout
+from experiments.sanitize import Run, judged
+from experiments.sanitized import FAULTS, FAULTS_FILE, WIDEST, cases
+from experiments.sanitizer import KERNELS, PLANTED, TOOLS
+from experiments.tables import SANITIZER, read_csv, validated
+from kernels.cuda_compiler import program
+from kernels.frontier.plans import NONE, REGIMES
+from kernels.frontier.select import DEFAULT, MANY, table
+from kernels.registry import DTYPES, ELEMENT_BYTES
+from tests.commands import module
+from tests.experiments.test_sanitizer import RACE
+from tests.experiments.watched import FOUND, SILENT
+
+H200 = Gpu(DEFAULT, 90, 132)
+A100 = Gpu("nvidia-a100", 80, 108)
+
+
+def test_every_threshold_of_the_table_is_watched_from_both_sides():
+    asked = {(c.dtype, c.cols) for regime in REGIMES for c in cases(regime, H200)}
+    shapes = {(c.dtype, c.shape) for regime in REGIMES for c in cases(regime, H200)}
+    for (dtype, edges, rows), entries in table(DEFAULT).items():
+        step = 1 if edges else 16 // ELEMENT_BYTES[dtype]
+        for entry, wider in pairwise(entries):
+            if entry.shape != wider.shape and entry.cols + step <= WIDEST:
+                # What few rows take is watched once, not at each number of them.
+                assert (dtype, entry.shape) in shapes, entry
+                if rows == MANY:
+                    assert {(dtype, entry.cols + away * step) for away in (-1, 0, 1)} <= asked
+
+
+def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
+    for regime in REGIMES:
+        some = list(cases(regime, H200))
+        assert {c.dtype for c in some} == set(DTYPES), regime
+        assert all(c.shape.regime == regime for c in some)
+        assert all(c.rows > 1 for c in some)
+        apart = {c.layout.contiguous for c in some}
+        assert apart == ({True} if regime == "tile" else {False, True}), regime
+        assert True in {c.plan.edges for c in some}, regime
+        assert {c.shape.invariant for c in some} == {False, True}, regime
+    all_cases = [c for regime in REGIMES for c in cases(regime, H200)]
+    assert {c.layout for c in all_cases} == set(LAYOUTS)
+    # racecheck follows every element: a minute's worth, no more.
+    assert sum(c.rows * c.cols for c in all_cases) < 1.5e8
+
+
+def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():
+    found = {regime for regime in REGIMES if list(cases(regime, A100))}
+    assert found == {"warp", "block", "stream"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_tensors_lie_as_their_layout_says(layout: Layout):
+    made = placed.placed(layout, 3, 16, torch.float32, "cpu", seed=1)
+    starts = [(t.data_ptr() + i * t.stride(0) * 4) % 16 for t in (made.x, made.out) for i in (0, 1)]
+    assert (not any(starts)) == (layout.edges(16, 4) == NONE)
+    assert made.x.is_contiguous() == (layout.gap_x == 0)
+    assert (made.x.data_ptr() == made.out.data_ptr()) == layout.in_place
+    assert bool(made.x.isfinite().all())
+    # Memory ends with the last row.
+    last = made.x.storage_offset() + 2 * made.x.stride(0) + 16
+    assert last == made.memory[0].numel()
+    assert made.surroundings_untouched()
+    if layout.before_x:
+        made.memory[0][0] = 0.0
+        assert not made.surroundings_untouched()
+
+
+def test_faults_are_kernels_that_the_filter_lets_through():
+    _, symbols, _ = program(FAULTS_FILE, "sm_90", [f"softmax<{f}>" for f in FAULTS.values()])
+    assert len(set(symbols.values())) == len(TOOLS)
+    assert all(KERNELS.removeprefix("kns=") in symbol for symbol in symbols.values())
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_a_run_says(tool: str):
+    def told(regime: str, log: str, output: str = "", code: int | None = 0) -> tuple[str, str]:
+        made = judged(Run(tool, regime, log, output, code, 1.0))
+        return made["status"], made["reason"]
+
+    assert told("block", SILENT[tool]) == ("ok", "")
+    status, reason = told("block", FOUND[tool])
+    assert status == "wrong"
+    assert reason in FOUND[tool]
+    assert told(PLANTED, FOUND[tool], code=1) == ("ok", "")
+    assert told(PLANTED, SILENT[tool]) == ("wrong", "the planted fault was not found")
+    lines = "float32 2 x 3: block\nfloat32 2 x 4: block: wrong: a row sums to 0\nlast\n"
+    wrong = ("wrong", "float32 2 x 4: block: wrong: a row sums to 0")
+    assert told("block", SILENT[tool], lines, code=1) == wrong
+    status, reason = told("block", "", code=None)
+    assert (status, "stopped after" in reason) == ("skipped", True)
+
+
+def stand_in(folder: Path, findings: dict[str, str]) -> None:
+    """A compute-sanitizer that finds these in each tool's fault, and ``findings`` elsewhere."""
+    tool = folder / "compute-sanitizer"
+    tool.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "from pathlib import Path\n"
+        "words = sys.argv[1:]\n"
+        "if words == ['--version']:\n"
+        "    print('NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.1.0 (build 1)')\n"
+        "    sys.exit()\n"
+        f"found, other = {FOUND!r}, { {**SILENT, **findings}!r}\n"
+        "name, log = words[1], Path(words[words.index('--log-file') + 1])\n"
+        f"log.write_text((found if {PLANTED!r} in words else other)[name])\n"
+        "print('launched', words[words.index('--') + 4])\n"
+    )
+    tool.chmod(0o755)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitize, "present", lambda: H200)
+    monkeypatch.setattr(sanitize, "compile_all", lambda watched: None)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_clean_run_has_a_row_for_every_tool_and_regime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stand_in(tmp_path, {})
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    out, log = tmp_path / "out" / "sanitizer.csv", tmp_path / "out" / "sanitizer.log"
+    sanitize.main(out, log)
+    made = validated(SANITIZER, read_csv(out))
+    assert list(zip(made["tool"], made["regime"], strict=True)) == [
+        (tool, regime) for tool in TOOLS for regime in (*REGIMES, PLANTED)
+    ]
+    assert set(made["status"]) == {"ok"}
+    kept = made[made["regime"] != PLANTED]
+    assert (kept["errors"] == 0).all()
+    assert (kept["launches"] > 10).all()
+    assert (made.loc[made["regime"] == PLANTED, "errors"] > 0).all()
+    assert set(made["sanitizer"]) == {"Compute Sanitizer 2025.3.1.0"}
+    assert log.read_text().count("SUMMARY") > len(made)
+    assert "launched chunks" in log.read_text()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_what_is_found_is_kept_and_ends_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    stand_in(tmp_path, {"racecheck": RACE})
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    out, log = tmp_path / "sanitizer.csv", tmp_path / "sanitizer.log"
+    with pytest.raises(typer.Exit) as stopped:
+        sanitize.main(out, log)
+    assert stopped.value.exit_code == 1
+    made = validated(SANITIZER, read_csv(out))
+    bad = made[made["status"] == "wrong"]
+    assert set(bad["tool"]) == {"racecheck"}
+    assert set(bad["regime"]) == set(REGIMES)
+    assert pd.Series(bad["warnings"]).tolist() == [2] * len(REGIMES)
+    assert "racecheck, chunks, wrong: Error: Race reported between" in capsys.readouterr().out
+    assert RACE in log.read_text()
+
+
+def test_without_the_tool_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out, log = tmp_path / "sanitizer.csv", tmp_path / "sanitizer.log"
+    done = module("experiments.sanitize", "--out", out, "--log", log)
+    assert done.returncode == 2
+    said = "compute-sanitizer is not on PATH: install the CUDA toolkit, or add its bin folder\n"
+    assert done.stdout == said
+    assert not out.exists()
