@@ -127,12 +127,19 @@ def make_current(device: int) -> None:
         THREAD.device = device
 
 
+def known(device: int, key: Any) -> Launch | None:
+    """What was prepared for ``key`` in this thread, if the GPU is current and nothing is to do."""
+    # torch's own Python functions for the device and the stream take longer than all else here.
+    if THREAD.device == device == torch._C._cuda_getDevice():
+        return THREAD.launches.get(key)
+    return None
+
+
 def launch(device: int, key: Any, prepare: Callable[[], Launch], *pointers: int) -> None:
     """Launch what ``prepare`` makes for ``key`` on the GPU's current stream.
 
     ``prepare`` is asked once a thread for a key, with the GPU current.
     """
-    # torch's own Python functions for the device and the stream take longer than all else here.
     if torch._C._cuda_getDevice() != device:
         with torch.cuda.device(device):
             return launch(device, key, prepare, *pointers)

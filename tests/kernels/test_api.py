@@ -56,6 +56,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(frontier, "softmax", forward)
     monkeypatch.setattr(backward, "softmax_backward", gradient)
     monkeypatch.setattr(api, "launch", launch)
+    monkeypatch.setattr(api, "known", lambda device, key: None)
     monkeypatch.setattr(api, "_by_kernel", lambda x, kind: kind in frontier.NAMES)
     monkeypatch.setattr(api, "_DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     monkeypatch.setattr(ops, "served", lambda device: True)
