@@ -30,3 +30,8 @@ class Specialisation:
     def label(self) -> str:
         values = [f"{name}={int(value)}" for name, value in self.constants.items()]
         return " ".join([self.kernel.__name__.lstrip("_"), *values, f"warps={self.num_warps}"])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from another compilation for the same dtype."""
+        return self.label, *sorted(self.options.items())

@@ -45,7 +45,7 @@ def compile_triton(v: Variant, job: Job) -> Compiled:
     """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
     spec = specialisations(v.name)[job.number]
     texts = [path.read_text() for path in python_sources(v.path)]
-    told = (spec.label, dict(spec.options), ALIGNED if not spec.plain else [])
+    told = (*spec.key, [] if spec.plain else ALIGNED)
     key = content_key(v.name, job.dtype, job.arch, *told, version("triton"), *texts)
     return cached(key, lambda: _compile(v, job))
 

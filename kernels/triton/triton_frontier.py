@@ -9,14 +9,15 @@ source   own; kernels/triton/_select.py
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kernels.names import slug
 from kernels.registry import ELEMENT_BYTES
 from kernels.triton import triton_grid, triton_held, triton_online
-from kernels.triton._rows import lie
-from kernels.triton._select import Request, Shape, select
+from kernels.triton._rows import VECTOR_BYTES, lie
+from kernels.triton._select import DEFAULT, Request, Shape, select
 
 if TYPE_CHECKING:  # compiling needs no torch
     from collections.abc import Iterator
@@ -66,17 +67,24 @@ def _chosen(dtype: str, cols: int, edges: bool, device: int | None) -> Shape:
     return select(Request(dtype, cols, edges, multiprocessors, threads), gpu)
 
 
+def specialise(shape: Shape, cols: int, size: int, edges: bool) -> Specialisation:
+    """The compilation that ``run`` takes for rows of ``cols`` elements of ``size`` bytes."""
+    match shape.regime:
+        case "held":
+            return triton_held.specialise(shape.held, cols, size, edges)
+        case "grid":
+            return triton_grid.specialise(shape.dealt, size, edges)
+    return next(triton_online.specialisations())
+
+
 def specialisations() -> Iterator[Specialisation]:
     """What is chosen on an H200 for rows of AHEAD columns, each compilation once."""
-    seen = set()
+    found = {}
     for dtype, size in ELEMENT_BYTES.items():
         for cols in AHEAD:
-            edges = cols * size % 16 != 0
-            shape = select(Request(dtype, cols, edges, *H200), "nvidia-h200")
-            if shape.regime == "held":
-                spec = triton_held.specialise(shape.held, cols, size, edges)
-            else:
-                spec = triton_grid.specialise(shape.dealt, size, edges)
-            if (spec.label, spec.dtypes) not in seen:
-                seen.add((spec.label, spec.dtypes))
-                yield spec
+            edges = cols * size % VECTOR_BYTES != 0
+            shape = select(Request(dtype, cols, edges, *H200), DEFAULT)
+            spec = specialise(shape, cols, size, edges)
+            # One for both dtypes of 16 bits would be for what one of them chose.
+            found[dtype, spec.key] = replace(spec, dtypes=(dtype,))
+    yield from found.values()

@@ -128,27 +128,27 @@ def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift,
         lead, whole, tail, skipped = split(x_at, cols, V, EDGES, True)
         first = part * share - skipped
         number = (x_at + lead) // V + first + lane
+        low = tl.maximum(-first, 0)
+        high = tl.minimum(whole - first, share)
+        # The edges go with the first part.
+        own_lead = tl.where(part == 0, lead, 0)
+        own_tail = tl.where(part == 0, tail, 0)
+
+        xs = load(pointers(x_ptr, number, RAW), lane, low, high, kind, VECTORS)
+        edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
+        peak = largest(xs, edges, kind)
+        # Of a part of nothing but -inf, exp(-inf - -inf) would be NaN; it adds 0 instead.
+        near = tl.where(peak == _NONE, 0.0, peak)
+        es, edge_es, total = exponentials(xs, edges, near, kind)
+        _post(posts_ptr + 2 * ticket, launch, tl.max(peak), tl.max(total))
+        base, total = _gather(posts_ptr + 2 * row * parts, launch, parts, LANES)
+        scale = tl.exp(near - base) / total
         if ALIKE:
             to = pointers(out_ptr, (out_at + lead) // V + first + lane, False)
         else:
             to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
-        low = tl.maximum(-first, 0)
-        high = tl.minimum(whole - first, share)
-        # The edges go with the first part.
-        lead = tl.where(part == 0, lead, 0)
-        tail = tl.where(part == 0, tail, 0)
-
-        xs = load(pointers(x_ptr, number, RAW), lane, low, high, kind, VECTORS)
-        edges = load_edges(x_ptr + x_at, lane, lead, tail, cols, EDGES)
-        peak = largest(xs, edges, kind)
-        # Of a part of nothing but -inf, exp(-inf - -inf) would be NaN; it adds 0 instead.
-        own = tl.where(peak == _NONE, 0.0, peak)
-        es, edge_es, total = exponentials(xs, edges, own, kind)
-        _post(posts_ptr + 2 * ticket, launch, tl.max(peak), tl.max(total))
-        base, total = _gather(posts_ptr + 2 * row * parts, launch, parts, LANES)
-        scale = tl.exp(own - base) / total
-        store(to, lane, low, high, xs, es, own, scale, kind)
-        store_edges(out_ptr + out_at, lane, lead, tail, cols, edge_es, scale, kind)
+        store(to, lane, low, high, xs, es, near, scale, kind)
+        store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, edge_es, scale, kind)
         ticket = tl.atomic_add(scratch_ptr + 1, 1, sem="relaxed").to(tl.int32)
     if tl.atomic_add(scratch_ptr + 2, 1) == programs - 1:  # the last: ready for the next launch
         tl.store(scratch_ptr + 1, 0)

@@ -78,21 +78,21 @@ def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
     out_at = row.to(tl.int64) * out_stride + out_shift
     lead, whole, tail, skipped = split(x_at, cols, V, EDGES, ROWS == 1)
     number = (x_at + lead) // V - skipped + lane
+    # Rows that the last program does not have are empty.
+    end = tl.where(row < rows, skipped + whole, 0)
+    own_lead = tl.where(row < rows, lead, 0)
+    own_tail = tl.where(row < rows, tail, 0)
+
+    xs = load(pointers(x_ptr, number, RAW), lane, skipped, end, kind, VECTORS)
+    edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
+    peak = largest(xs, edges, kind)
+    es, edge_es, total = exponentials(xs, edges, peak, kind)
     if ALIKE:
         to = pointers(out_ptr, (out_at + lead) // V - skipped + lane, False)
     else:
         to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
-    # Rows that the last program does not have are empty.
-    end = tl.where(row < rows, skipped + whole, 0)
-    lead = tl.where(row < rows, lead, 0)
-    tail = tl.where(row < rows, tail, 0)
-
-    xs = load(pointers(x_ptr, number, RAW), lane, skipped, end, kind, VECTORS)
-    edges = load_edges(x_ptr + x_at, lane, lead, tail, cols, EDGES)
-    peak = largest(xs, edges, kind)
-    es, edge_es, total = exponentials(xs, edges, peak, kind)
     store(to, lane, skipped, end, xs, es, peak, 1.0 / total, kind)
-    store_edges(out_ptr + out_at, lane, lead, tail, cols, edge_es, 1.0 / total, kind)
+    store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, edge_es, 1.0 / total, kind)
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:
