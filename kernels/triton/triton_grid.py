@@ -13,7 +13,7 @@ and the cooperative launch has all programs there, so that a row whose parts fit
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import triton
@@ -220,7 +220,8 @@ def scratch(x: Tensor, tickets: int) -> Tensor:
     return _scratch(triton.next_power_of_2(tickets), x.device.index, stream, capture)
 
 
-@cache
+# One that is dropped goes back to its stream's memory, or its graph's, in that stream's order.
+@lru_cache(64)
 def _scratch(tickets: int, device: int, stream: int, capture: int) -> Tensor:
     import torch
 

@@ -83,7 +83,7 @@ def dealt_by(processes: int, x: torch.Tensor, out: torch.Tensor, dealt: Dealt) -
         for program in programs:
             program.start()
         for program in programs:
-            program.join(60)
+            program.join(20)
         stuck = [program for program in programs if program.is_alive()]
         for program in stuck:
             program.kill()
