@@ -28,7 +28,7 @@ WIDTHS = (
     *(32_000, 32_768, 40_960, 50_256, 65_536, 98_304, 131_072, 262_144, 2**19, 2**20, 2**22),
 )
 # Vectors a lane, warps, programs of a multiprocessor.
-DEALT = ((8, 16, 2), (12, 16, 1), (22, 16, 1), (10, 8, 3), (16, 8, 2), (8, 8, 4), (8, 32, 1))
+DEALT = ((8, 16, 2), (20, 16, 1), (16, 8, 2), (20, 8, 2), (12, 8, 3), (8, 8, 4), (20, 4, 4))
 # From here on a row may be dealt, or streamed (vectors).
 LEAST_DEALT, LEAST_STREAMED = 6000, 2**17
 

@@ -161,7 +161,8 @@ def again(x, known):
 
     ``known`` (rows, 1) is a number of the row, whose results are NaN if it is.
     """
-    return x ^ (known != known).to(tl.int32)[:, :, None] if x.dtype == tl.int32 else x
+    # All bits of a word, or the compiler sees that one of its halves is still the same.
+    return x ^ -(known != known).to(tl.int32)[:, :, None] if x.dtype == tl.int32 else x
 
 
 @triton.jit

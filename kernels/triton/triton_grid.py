@@ -230,7 +230,7 @@ def _scratch(tickets: int, device: int, stream: int, capture: int) -> Tensor:
 
 def rule(size: int) -> Dealt:
     """What serves elements of ``size`` bytes where nothing was measured."""
-    return Dealt(8, 16, 2, raw=size == 2)
+    return Dealt(16, 8, 2, raw=size == 2)
 
 
 def specialisations() -> Iterator[Specialisation]:

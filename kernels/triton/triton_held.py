@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # compiling needs no torch
     from torch import Tensor
 
 
-OVERHEAD = 24  # registers that a lane has beside its share of the row
+OVERHEAD = 12  # registers that a lane has beside its share of the row
 
 
 class Held(NamedTuple):
@@ -125,7 +125,9 @@ def rule(cols: int, size: int, edges: bool) -> Held:
         lanes = max(least, min(32, triton.next_power_of_2(-(-number // 2))))
         return Held(lanes, max(1, 128 // lanes) * (1 if number > 64 else 2), 4)
     warps = next((w for w in (4, 8, 16) if number <= 8 * 32 * w), 16)
-    return Held(32 * warps, 1, warps, raw=size == 2 and number > 6 * 32 * warps)
+    raw = size == 2 and number > 6 * 32 * warps
+    two = Held(32 * warps, 1, warps, 2, raw)
+    return two if two.vectors(cols, size, edges) <= two.room(size) else two._replace(programs=1)
 
 
 def specialisations() -> Iterator[Specialisation]:

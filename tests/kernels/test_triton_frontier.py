@@ -154,6 +154,16 @@ def test_odd_rows_move_as_vectors_but_for_their_edges():
         assert accesses[f"ld.global.{element}"] == accesses[f"st.global.{element}"] == 2
 
 
+def test_what_is_kept_as_it_came_is_exponentiated_twice():
+    for name, accesses in code().items():
+        kernel, dtype, raw, _ = name.split()
+        if kernel == "held":
+            size = ELEMENT_BYTES[dtype]
+            number = Held(512, 1, 16).vectors(triton_code.COLS, size, edges=True)
+            # Each element but the two of the edges; the compiler must not find that it knows half.
+            assert accesses["ex2"] == number * VECTOR_BYTES // size * (1 + int(raw)) + 2
+
+
 def test_rows_that_share_a_warp_move_as_vectors_too():
     for dtype, accesses, _, _ in forms("several"):
         held = Held(8, 32, 4)

@@ -22,7 +22,7 @@ COLS = 50_257
 
 
 def accesses(spec: Specialisation, dtype: str) -> dict[str, int]:
-    """Instructions of the PTX for sm_90 by name, such as ld.global.v4.b32."""
+    """Instructions of the PTX for sm_90 by name, such as ld.global.v4.b32; ex2 of any kind."""
     signature, constants = {}, {}
     for position, name in enumerate(spec.kernel.arg_names):
         if name in spec.constants:
@@ -35,7 +35,7 @@ def accesses(spec: Specialisation, dtype: str) -> dict[str, int]:
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": spec.num_warps, **spec.options},
     )
-    return Counter(re.findall(r"(?:ld|st|atom)\.[\w.]*global[\w.]*", made.asm["ptx"]))
+    return Counter(re.findall(r"ex2|(?:ld|st|atom)\.[\w.]*global[\w.]*", made.asm["ptx"]))
 
 
 def main() -> None:
