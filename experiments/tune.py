@@ -9,7 +9,7 @@ edges they are one element more.
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -107,9 +107,10 @@ def compiled(shape: Shape, request: Request, arch: str) -> bool:
 
 
 def measure(
-    dtype: str, rows: int, cols: int, shapes: list[Shape], flush: timer.Flush
-) -> dict[Shape, float]:
-    """Fraction of copy by shape; without those that are wrong."""
+    dtype: str, rows: int, cols: int, shapes: list[Any], flush: timer.Flush,
+    run: Callable[..., Any] = run,
+) -> dict[Any, float]:  # fmt: skip
+    """Fraction of copy by shape, with which ``run`` is called; without those that are wrong."""
     rows = min(rows, max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
     small = planted(min(rows, max(5, 2**22 // cols)), cols, getattr(torch, dtype), "cuda", seed=2)
@@ -117,7 +118,7 @@ def measure(
     timers = {}
     for shape in shapes:
 
-        def softmax(x: torch.Tensor, out: torch.Tensor, shape: Shape = shape) -> torch.Tensor:
+        def softmax(x: torch.Tensor, out: torch.Tensor, shape: Any = shape) -> torch.Tensor:
             return run(x, out, shape)
 
         try:
@@ -139,6 +140,17 @@ def measure(
     del pairs, timers, copies
     torch.cuda.empty_cache()
     return {shape: median(copy) / median(some) for shape, some in times.items()}
+
+
+def write_table(out: Path, entries: list[dict[str, Any]]) -> None:
+    """Write ``entries``, a line each, to ``out``, and where, when and of which code they are."""
+    gpu = torch.cuda.get_device_properties(0)
+    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}
+    lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    head = json.dumps(facts)[1:-1]
+    out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
 
 
 def main(
@@ -180,12 +192,7 @@ def main(
         entries += told[:1]
         log.parent.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(rows).to_csv(log, index=False)
-    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}
-    lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    head = json.dumps(facts)[1:-1]
-    out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
+    write_table(out, entries)
     print(f"{len(entries)} numbers of rows and columns, {len(rows)} candidates, in {out} and {log}")
 
 

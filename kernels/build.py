@@ -27,18 +27,19 @@ def jobs(arch: str) -> Iterator[Job]:
             if v.framework == "cuda":
                 yield Job(v.name, dtype, arch)
             elif v.framework == "triton":
-                for number in range(_count(v.name)):
+                for number in _numbers(v.name, dtype):
                     yield Job(v.name, dtype, arch, number)
             elif v.framework == "frontier":
                 for number in range(len(ahead(dtype, arch))):
                     yield Job(v.name, dtype, arch, number)
 
 
-def _count(name: str) -> int:
+def _numbers(name: str, dtype: str) -> list[int]:
+    """The specialisations of ``name`` that are for ``dtype``."""
     try:
-        return len(specialisations(name))
+        return [n for n, spec in enumerate(specialisations(name)) if dtype in spec.dtypes]
     except CompileError:
-        return 1  # this one job fails in the same way, and is reported
+        return [0]  # this one job fails in the same way, and is reported
 
 
 def compiled(job: Job) -> Compiled:

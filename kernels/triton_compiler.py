@@ -43,9 +43,10 @@ def specialisations(name: str) -> tuple[Specialisation, ...]:
 
 def compile_triton(v: Variant, job: Job) -> Compiled:
     """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
-    label = specialisations(v.name)[job.number].label
+    spec = specialisations(v.name)[job.number]
     texts = [path.read_text() for path in python_sources(v.path)]
-    key = content_key(v.name, job.dtype, job.arch, label, ALIGNED, version("triton"), *texts)
+    told = (*spec.key, [] if spec.plain else ALIGNED)
+    key = content_key(v.name, job.dtype, job.arch, *told, version("triton"), *texts)
     return cached(key, lambda: _compile(v, job))
 
 
@@ -63,10 +64,11 @@ def _compile(v: Variant, job: Job) -> Compiled:
             signature[argument] = "constexpr"
             constants[(position,)] = spec.constants[argument]
             continue
-        attributes[(position,)] = ALIGNED
+        if not spec.plain:
+            attributes[(position,)] = ALIGNED
         # Strides too are 32 bits wide, as Triton has them where they fit.
-        pointer = argument.endswith("_ptr")
-        signature[argument] = f"*{TRITON_TYPES[job.dtype]}" if pointer else "i32"
+        usual = f"*{TRITON_TYPES[job.dtype]}" if argument.endswith("_ptr") else "i32"
+        signature[argument] = spec.types.get(argument, usual)
 
     log = io.StringIO()
     target = GPUTarget("cuda", int(job.arch.removeprefix("sm_")), 32)
@@ -80,7 +82,8 @@ def _compile(v: Variant, job: Job) -> Compiled:
         knobs.cache.dir = scratch  # a hit in Triton's own cache would print no ptxas report
         knobs.nvidia.dump_ptxas_log = True
         try:
-            made = triton.compile(source, target=target, options={"num_warps": spec.num_warps})
+            options = {"num_warps": spec.num_warps, **spec.options}
+            made = triton.compile(source, target=target, options=options)
         except Exception as error:  # Triton raises many types; the message is what matters
             raise CompileError(f"{type(error).__name__}: {error}") from error
     cubin, symbol = made.asm["cubin"], made.metadata.name

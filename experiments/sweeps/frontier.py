@@ -16,6 +16,14 @@ SWEEP = Sweep(
     rows=Fill(tensor_bytes=2**29),
     cols=tuple(sorted((32, *powers(2, 6, 20), 2**22, *NAMED, *ODD))),
     dtypes=DTYPES,
-    variants=(*COPIES, "torch_eager", "torch_compile", "triton_row", "frontier", *PEERS),
+    variants=(
+        *COPIES,
+        "torch_eager",
+        "torch_compile",
+        "triton_row",
+        "triton_frontier",
+        "frontier",
+        *PEERS,
+    ),
     quick_cols=(63, 1024, 50_257, 131_072, 1_048_576),
 )

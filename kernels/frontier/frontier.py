@@ -9,6 +9,7 @@ source   own; shared/KERNELS.md
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +32,7 @@ from kernels.frontier.plans import (
 )
 from kernels.frontier.rows import Rows, as_rows
 from kernels.frontier.scratch import scratch
-from kernels.frontier.select import Request, possible, select
+from kernels.frontier.select import Request, measured, possible, select
 from kernels.names import slug
 from kernels.prepared import Launch, Prepared, allow, known, launch, load
 
@@ -162,7 +163,14 @@ class Gpu(NamedTuple):
 def gpu(index: int) -> Gpu:
     """The name (a slug) of a GPU, its architecture (90 for sm_90) and its multiprocessors."""
     facts = torch.cuda.get_device_properties(index)
-    return Gpu(slug(facts.name), 10 * facts.major + facts.minor, facts.multi_processor_count)
+    name = slug(facts.name)
+    if not measured(name):
+        warnings.warn(
+            f"{facts.name} has no table of the frontier's kernels, which go by another GPU's or by "
+            "rule: snakemake --cores 1 tune measures one",
+            stacklevel=2,
+        )
+    return Gpu(name, 10 * facts.major + facts.minor, facts.multi_processor_count)
 
 
 @cache

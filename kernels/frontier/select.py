@@ -61,11 +61,15 @@ Table = Mapping[tuple[str, bool, int], tuple[Entry, ...]]
 MANY = 2**31
 
 
+def measured(gpu: str) -> bool:
+    """Whether ``gpu`` has a table of its own."""
+    return (TABLES / f"{gpu}.json").exists()
+
+
 @cache
 def table(gpu: str) -> Table:
     """The measured table of ``gpu``, or that of DEFAULT where there is none."""
-    path = TABLES / f"{gpu}.json"
-    told = json.loads((path if path.exists() else TABLES / f"{DEFAULT}.json").read_text())
+    told = json.loads((TABLES / f"{gpu if measured(gpu) else DEFAULT}.json").read_text())
     entries: dict[tuple[str, bool, int], list[Entry]] = {}
     for row in told["entries"]:
         shape = Shape(row["regime"], tuple(row["sizes"]), row["raw"])
@@ -93,11 +97,11 @@ def select(request: Request, gpu: str) -> Shape:
 
 def _measured(request: Request, gpu: str) -> Shape | None:
     """The shape that was fastest at the next number of rows, and of columns, that was measured."""
-    if request.arch not in HOPPERS:
+    if request.arch not in HOPPERS and not measured(gpu):
         return None
-    measured, edges = table(gpu), bool(request.edges)
-    for rows in sorted(r for d, e, r in measured if (d, e) == (request.dtype, edges)):
-        entries = measured[request.dtype, edges, rows]
+    known, edges = table(gpu), bool(request.edges)
+    for rows in sorted(r for d, e, r in known if (d, e) == (request.dtype, edges)):
+        entries = known[request.dtype, edges, rows]
         if request.rows > rows or (rows < MANY and request.cols > entries[-1].cols):
             continue
         index = bisect_left([e.cols for e in entries], request.cols)

@@ -157,7 +157,7 @@ def test_a_broken_variant_is_named_and_the_others_are_built(tmp_path: Path):
 
 def test_a_file_that_does_not_import_is_named_and_old_cubins_go(tmp_path: Path):
     shutil.copytree(ROOT, tmp_path / "kernels")
-    (tmp_path / "kernels" / "triton" / "triton_online.py").write_text("def softmax(x, out:\n")
+    (tmp_path / "kernels" / "triton" / "triton_constant.py").write_text("def softmax(x, out:\n")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "gone-float32.cubin").write_bytes(b"of a variant that is no more")
 
@@ -166,8 +166,8 @@ def test_a_file_that_does_not_import_is_named_and_old_cubins_go(tmp_path: Path):
 
     assert done.returncode == 0, done.stdout
     table = read(tmp_path / "out").query("status == 'failed'")
-    assert set(table["variant"]) == {"triton_online"}
-    assert table["reason"].str.contains("triton_online.py must import and define").all()
+    assert set(table["variant"]) == {"triton_constant"}
+    assert table["reason"].str.contains("triton_constant.py must import and define").all()
     assert not (tmp_path / "out" / "gone-float32.cubin").exists()
 
 

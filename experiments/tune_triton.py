@@ -1,0 +1,121 @@
+"""Which of Triton's kernels is fastest here, by width?  Writes what triton_frontier selects by.
+
+    python -m experiments.tune_triton --out kernels/triton/tables/nvidia-h200.json --log tune.csv
+
+As experiments.tune does for the frontier's.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import torch
+import typer
+from rich.progress import track
+
+from experiments import timer
+from experiments.pool import pool
+from experiments.tune import measure, write_table
+from kernels.frontier.select import MANY
+from kernels.names import slug
+from kernels.registry import DTYPES, ELEMENT_BYTES
+from kernels.triton._rows import VECTOR_BYTES, vectors_of
+from kernels.triton._select import ONLINE, TABLES, Request, Shape, possible
+from kernels.triton.triton_frontier import run, specialise
+
+WIDTHS = (
+    *(64, 128, 256, 512, 1000, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576),
+    *(32_000, 32_768, 40_960, 50_256, 65_536, 98_304, 131_072, 262_144, 2**19, 2**20, 2**22),
+)
+# Vectors a lane, warps, programs of a multiprocessor.
+DEALT = ((8, 16, 2), (20, 16, 1), (16, 8, 2), (20, 8, 2), (12, 8, 3), (8, 8, 4), (20, 4, 4))
+# From here on a row may be dealt, or streamed (vectors).
+LEAST_DEALT, LEAST_STREAMED = 6000, 2**17
+
+
+def candidates(cols: int, size: int, edges: bool) -> Iterator[Shape]:
+    """What may be fast for rows of ``cols`` elements of ``size`` bytes."""
+    whole = vectors_of(cols, size, edges=False)
+    for lanes in (4, 8, 16, 32):
+        vectors = -(-whole // lanes)
+        if lanes <= whole and vectors <= (8 if lanes == 32 else 2):
+            for warps, most in ((1, 4), (4, 4), (4, 8)):
+                rows = 32 * warps * max(1, most // vectors) // lanes
+                yield Shape("held", (lanes, 1 << (rows.bit_length() - 1), warps, 1))
+    for warps in (2, 4, 8, 16, 32):
+        vectors = -(-vectors_of(cols, size, edges) // (32 * warps))
+        for raw in (False, True)[: 2 if size == 2 and vectors >= 4 else 1]:
+            for programs in {1, _fit(warps, vectors, size, raw)} if vectors >= 2 else ():
+                yield Shape("held", (32 * warps, 1, warps, programs), raw)
+    if whole >= LEAST_DEALT:
+        yield from (Shape("grid", sizes, raw=size == 2) for sizes in DEALT)
+    if whole >= LEAST_STREAMED:
+        yield ONLINE
+
+
+def _fit(warps: int, vectors: int, size: int, raw: bool) -> int:
+    """The most programs of a multiprocessor whose lanes have registers for ``vectors``."""
+    fit = 1
+    for programs in range(2, 64 // warps + 1):
+        if Shape("held", (32 * warps, 1, warps, programs), raw).held.room(size) >= vectors:
+            fit = programs
+    return fit
+
+
+def compiled(shape: Shape, dtype: str, cols: int) -> str:
+    """Call the kernel once, to find it in Triton's cache afterwards; says why it fails, if so."""
+    x = torch.zeros(2, cols, dtype=getattr(torch, dtype), device="cuda")
+    try:
+        run(x, torch.empty_like(x), shape)
+        torch.cuda.synchronize()
+    except Exception as error:  # Triton raises many types; the message is what matters
+        return f"{shape} at {cols} {dtype}: {type(error).__name__}: {error}"
+    return ""
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
+    log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
+) -> None:
+    """Measure all candidates; write the fastest of each width."""
+    gpu = torch.cuda.get_device_properties(0)
+    out = out or TABLES / f"{slug(gpu.name)}.json"
+    limits = gpu.multi_processor_count, gpu.max_threads_per_multi_processor
+    asked: dict[tuple[str, bool, int], list[Shape]] = {}
+    for dtype in DTYPES:
+        size = ELEMENT_BYTES[dtype]
+        for edges, cols in ((e, c + e) for e in (False, True) for c in WIDTHS):
+            if edges or cols * size % VECTOR_BYTES == 0:
+                request = Request(dtype, cols, edges, *limits)
+                shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
+                asked[dtype, edges, cols] = list(dict.fromkeys(shapes))
+    # Widths share compilations.
+    jobs = {
+        (dtype, *specialise(shape, cols, ELEMENT_BYTES[dtype], edges).key): (shape, dtype, cols)
+        for (dtype, edges, cols), shapes in asked.items()
+        for shape in shapes
+    }
+    with pool("cuda") as processes:
+        for failure in filter(None, processes.map(compiled, *zip(*jobs.values(), strict=True))):
+            print(failure)
+    flush, entries, rows = timer.Flush("cuda"), [], []
+    for (dtype, edges, cols), shapes in track(asked.items(), "tuning"):
+        found = measure(dtype, MANY, cols, shapes, flush, run)
+        told: list[dict[str, Any]] = [
+            {
+                "dtype": dtype, "edges": edges, "cols": cols, "regime": shape.regime,
+                "sizes": list(shape.sizes), "raw": shape.raw, "fraction_of_copy": round(value, 4),
+            }
+            for shape, value in sorted(found.items(), key=lambda item: -item[1])
+        ]  # fmt: skip
+        rows += told
+        entries += told[:1]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).to_csv(log, index=False)
+    write_table(out, entries)
+    print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
