@@ -38,12 +38,12 @@ from kernels.fingerprint import variant_sha256
 from kernels.launch import load
 from kernels.registry import variant
 
-SAMPLES = {"smoke": 2, "quick": 5, "full": 10}
+SAMPLES = {"smoke": 2, "quick": 5, "full": 8}
 SLOW_SAMPLES = 3
 SLOW_CALL_NS = 1e6
 # A published kernel that takes longer would hold the run up: it is recorded as too slow.
 CALL_LIMIT_NS = 1e8
-CALLS = {"smoke": 2, "quick": 10, "full": 20}
+CALLS = {"smoke": 2, "quick": 10, "full": 14}
 # Rounds of calls before the timed ones: torch.compile's first call takes twice its sixth (H200).
 WARM_CALLS = 5
 # In the folder of the blocks: what takes the GPU away once is not asked for by the next block.

@@ -21,7 +21,7 @@ TOLERANCE = {
 }
 CHUNK_ELEMENTS = 2**26
 # A reference that takes no more than 4 GiB is kept for the next output.
-KEPT_ELEMENTS = 2**29
+KEPT_ELEMENTS = 2**28
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Reference:
         self.x = x
         self._bits = _bit_sum(x)
         self._kept: list[tuple[int, Tensor]] = []
+        self._kept_scaled: list[tuple[int, Tensor, Tensor]] = []
 
     def unchanged(self) -> bool:
         """Whether ``x`` still holds what it held at first."""
@@ -75,15 +76,15 @@ class Reference:
             return self._check_top(y)
         relative, floor = TOLERANCE[self.x.dtype]
         worst, worst_sum, reason = 0.0, 0.0, ""
-        for start, ref in self._chunks():
-            got = y[start : start + ref.shape[0]].double()
-            sums = (got.sum(dim=1) - 1).abs_()
-            strange = _strange_row(ref, got, sums)
+        for start, scale, target in self._scaled(floor / relative):
+            got = y[start : start + target.shape[0]]
+            sums = got.sum(dim=1, dtype=torch.float64).sub_(1).abs_()
+            strange = _strange_row(target, got, sums)
             if strange is not None:
                 worst = torch.inf
                 reason = reason or f"row {start + strange} is finite or NaN where it should not be"
-            # In place: at 2^28 elements a chunk's comparison is many trips through memory.
-            error = got.sub_(ref).div_(ref.clamp_min(floor / relative))
+            # At 2^28 elements each operation is a trip through memory.
+            error = torch.mul(got, scale).sub_(target)
             # Rows that are NaN by torch's rules are NaN in both, and have no error.
             worst = max(worst, _largest_magnitude(error))
             worst_sum = max(worst_sum, _largest_magnitude(sums))
@@ -119,6 +120,20 @@ class Reference:
         if not reason and elsewhere > relative:
             reason = f"a value differs by {elsewhere:.3g} from the probability at its index"
         return Verdict(max(worst, elsewhere), worst_sum, reason)
+
+    def _scaled(self, least: float) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """First row of some rows at a time, 1 / max(softmax, ``least``), and softmax times that."""
+        if self._kept_scaled:
+            yield from self._kept_scaled
+            return
+        chunks = []
+        for start, ref in self._chunks():
+            scale = ref.clamp_min(least).reciprocal_()
+            chunk = start, scale, ref * scale
+            if self.x.numel() <= KEPT_ELEMENTS:
+                chunks.append(chunk)
+            yield chunk
+        self._kept_scaled, self._kept = chunks, []
 
     def _chunks(self) -> Iterator[tuple[int, Tensor]]:
         """First row and softmax of some rows at a time."""

@@ -11,8 +11,7 @@ SWEEP = Sweep(
     rows=(*powers(2, 0, 6), 133),
     cols=(32_768, 50_257, 128_256, 131_072, 201_088, 2**20),
     dtypes=("float32", "bfloat16"),
-    variants=(*COPIES, "torch_eager", "torch_compile", "triton_row", "triton_online", "frontier",
-              *PEERS),
+    variants=(*COPIES, "torch_eager", "torch_compile", "triton_row", "frontier", *PEERS),
     quick_rows=(1, 16, 133),
     quick_cols=(32_768, 131_072),
-)  # fmt: skip
+)

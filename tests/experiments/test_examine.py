@@ -121,10 +121,13 @@ class Here(Executor):
 
 
 @pytest.mark.parametrize(
-    ("command", "mode"), [(accuracy, {}), (prepare, {"mode": "quick"})], ids=["accuracy", "prepare"]
+    ("command", "first", "mode"),
+    [(accuracy, "torch_eager", {}), (prepare, "liger", {"mode": "quick"})],
+    ids=["accuracy", "prepare"],
 )
 def test_a_lost_gpu_ends_the_command_with_one_sentence(
     command,
+    first: str,
     mode: dict[str, str],
     lost: None,
     tmp_path: Path,
@@ -136,6 +139,6 @@ def test_a_lost_gpu_ends_the_command_with_one_sentence(
         command.main(tmp_path / "out.csv", device="cuda", **mode)
     assert ended.value.exit_code == 1
     shown = capsys.readouterr().err
-    assert shown.startswith("the GPU stopped answering in torch_eager at ")
+    assert shown.startswith(f"the GPU stopped answering in {first} at ")
     assert shown.endswith("mend the variant, or take it out of kernels/registry.py\n")
     assert not (tmp_path / "out.csv").exists()

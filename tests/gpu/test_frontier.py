@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product, repeat
 
 import pytest
 import torch
 
 from experiments.check import check, planted
-from kernels.frontier.plans import Shape
-from kernels.launch import bind
-from kernels.registry import DTYPES
+from experiments.pool import pool
+from kernels.compiled import Job
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES, Plan, Shape
+from kernels.launch import architecture
+from kernels.registry import DTYPES, ELEMENT_BYTES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
 
@@ -40,6 +44,35 @@ WIDTHS = {
     "chunks": (1, 2048, 16_384, 50_257, 131_072, 300_001),
     "stream": (1, 781, 20_001, 131_072),
 }
+
+
+SPECIAL_WIDTHS = (1000, 50_257, 131_072)
+SAME_BITS_WIDTHS = (7, 127, 1000, 4097, 20_001, 32_768, 131_072, 300_001)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels(hopper: None) -> None:
+    """All kernels of this file, compiled on all cores: one process would take a minute longer."""
+    with pool("cpu") as processes:
+        list(processes.map(_compile, jobs(), repeat(architecture()), chunksize=4))
+
+
+def jobs() -> list[tuple[Plan, str]]:
+    """What this file compiles, each with its dtype."""
+    found = {}
+    for shape, dtype in product((*REGIMES, *INVARIANT), DTYPES):
+        size, widths = ELEMENT_BYTES[dtype], WIDTHS[shape.regime]
+        more = [c for c in (*SPECIAL_WIDTHS, *SAME_BITS_WIDTHS) if c <= widths[-1]]
+        for cols in (*widths, *more):
+            least = ALIKE if cols * size % VECTOR_BYTES else NONE
+            for edges in (least, ALIKE, APART):
+                found[shape.plan(cols, size, edges), dtype] = None
+    return list(found)
+
+
+def _compile(job: tuple[Plan, str], arch: str) -> None:
+    plan, dtype = job
+    compile_plan(plan, Job("frontier", dtype, arch))
 
 
 Layout = tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -81,7 +114,7 @@ def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, d
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cols", [1000, 50_257, 131_072])
+@pytest.mark.parametrize("cols", SPECIAL_WIDTHS)
 def test_special_rows_are_torchs(cols: int, dtype: str):
     from kernels.frontier.frontier import run
 
@@ -107,7 +140,7 @@ def test_special_rows_are_torchs(cols: int, dtype: str):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cols", [7, 127, 1000, 4097, 20_001, 32_768, 131_072, 300_001])
+@pytest.mark.parametrize("cols", SAME_BITS_WIDTHS)
 def test_invariant_bits_are_one_whatever_the_regime_the_rows_and_the_place(cols: int, dtype: str):
     from kernels.frontier.frontier import run
 
@@ -154,16 +187,3 @@ def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
                     do()
         torch.cuda.synchronize()
         assert all(torch.equal(y, e) for y, e in zip(ys, expected, strict=True))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_widths_astride_every_threshold(dtype: str):
-    from kernels.frontier.select import table
-
-    softmax = bind("frontier")
-    for entries in table("nvidia-h200").values():
-        for cols in (e.cols + d for e in entries for d in (-1, 0, 1) if e.cols < 300_000):
-            # More rows than go to clusters because they are few.
-            x = planted(max(40, 2**16 // cols), cols, getattr(torch, dtype), "cuda", seed=cols)
-            verdict = check(x, softmax(x, torch.full_like(x, torch.nan)))
-            assert verdict.ok, (cols, verdict.reason)
