@@ -63,8 +63,9 @@ DEEP_VECTORS = 2**18
 SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (512, 27, 8, 8, 2, 1))
 
 
-def candidates(rows: int, cols: int, size: int, edges: bool) -> Iterator[Shape]:
-    """What may be fast for ``rows`` rows of ``cols`` elements of ``size`` bytes."""
+def candidates(request: Request) -> Iterator[Shape]:
+    """What may be fast for ``request``."""
+    rows, cols, size, edges = request.rows, request.cols, request.size, request.edges
     vectors, width = vectors_from_line(cols, size, edges), VECTOR_BYTES // size
     whole = max(1, cols * size // VECTOR_BYTES)
     for lanes in (1, 2, 4, 8, 16, 32):
@@ -90,10 +91,27 @@ def candidates(rows: int, cols: int, size: int, edges: bool) -> Iterator[Shape]:
                 if vectors >= blocks * threads // 2 and registers <= most:
                     fit = max(1, min(2048 // threads, REGISTERS // (threads * registers)))
                     yield from (Shape("cluster", (threads, blocks, n), raw) for n in {1, fit})
+    if rows < MANY:
+        yield from _in_one_grid(request, vectors, width)
     if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
         more += SMALL_CHUNKS if rows < MANY else ()
         yield from (Shape("chunks", sizes) for sizes in (*CHUNKS, *more))
+
+
+def _in_one_grid(request: Request, vectors: int, width: int) -> Iterator[Shape]:
+    """Rows of ``vectors`` over so many blocks that every multiprocessor has one or two."""
+    for least in (1, 2):
+        parts = request.multiprocessors * least // request.rows
+        if parts < 2:
+            continue
+        share = -(-vectors // (parts * LINE)) * LINE
+        for threads in (256, 512, 1024):
+            held, raw = -(-share // threads), width == 8
+            registers = OVERHEAD + held * 4
+            fits = registers <= REGISTERS // (threads * least) and threads * least <= 2048
+            if fits and share >= threads // 2:
+                yield Shape("grid", (threads, parts, least), raw)
 
 
 def compiled(shape: Shape, request: Request, arch: str) -> bool:
@@ -169,8 +187,7 @@ def main(
                 dtype, rows, cols, edges, contiguous=True, lines=lines,
                 arch=10 * gpu.major + gpu.minor, multiprocessors=gpu.multi_processor_count,
             )  # fmt: skip
-            shapes = candidates(rows, cols, size, bool(edges))
-            asked[request] = [s for s in shapes if possible(s, request)]
+            asked[request] = [s for s in candidates(request) if possible(s, request)]
     with pool("cuda") as processes:
         jobs = [(shape, request, arch) for request, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))

@@ -15,12 +15,12 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 
 from figures import page
 from figures.curves import human, log2_ticks
-from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
+from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from kernels.frontier.plans import REGIMES, VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES, Request, select
 from kernels.registry import ELEMENT_BYTES
 
-COLOURS = dict(zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, PURPLE, GREY), strict=True))
+COLOURS = dict(zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, VERMILLION, PURPLE, GREY), strict=True))
 ARCH, MULTIPROCESSORS = 90, 132
 ROWS = [2**k for k in range(18)]
 # Four widths in each doubling.
@@ -72,9 +72,7 @@ def stamp() -> str:
     told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
     commit, *changed = told["code_commit"].split("-")
     code = f"code {commit[:7]}{' with changes that were not landed' if changed else ''}"
-    words = (
-        "what kernels/frontier selects for contiguous rows; the rule for few rows is not measured"
-    )
+    words = "what kernels/frontier selects for contiguous rows"
     return " · ".join([words, told["gpu"], f"table measured {told['measured_utc'][:10]}", code])
 
 

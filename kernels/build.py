@@ -29,7 +29,7 @@ def jobs(arch: str) -> Iterator[Job]:
             elif v.framework == "triton":
                 for number in _numbers(v.name, dtype):
                     yield Job(v.name, dtype, arch, number)
-            elif v.framework == "frontier":
+            elif v.framework == "frontier" and not v.options:  # its modes are compiled when met
                 for number in range(len(ahead(dtype, arch))):
                     yield Job(v.name, dtype, arch, number)
 

@@ -23,6 +23,7 @@ SWEEP = Sweep(
         "triton_row",
         "triton_frontier",
         "frontier",
+        "frontier_invariant",
         *PEERS,
     ),
     quick_cols=(63, 1024, 50_257, 131_072, 1_048_576),

@@ -97,6 +97,10 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
         case "cluster":
             cluster = shape.sizes[1]
             grid = rows * cluster
+        case "grid":
+            parts = shape.sizes[1]
+            grid, tickets = rows * parts, rows * parts * (1 + shape.invariant)
+            arguments += [parts, None]
         case "chunks":
             dealt = deal(shape, cols, asked.size, asked.lines)
             grid, shared = asked.multiprocessors, plan.ring_bytes

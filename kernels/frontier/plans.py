@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-REGIMES = ("warp", "tile", "block", "cluster", "chunks", "stream")
+REGIMES = ("warp", "tile", "block", "cluster", "grid", "chunks", "stream")
 VECTOR_BYTES = 16
 # What a row has outside its 16-byte vectors: nothing; some elements, and the row of results too, at
 # the same places; or at others.
@@ -29,13 +29,14 @@ class Shape:
     tile     sizes = (lanes of a row, threads of a tile)
     block    sizes = (threads of a row, least blocks of a multiprocessor)
     cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
+    grid     sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket,
                       chunks in the writers' registers)
     stream   sizes = (threads of a row,)
 
-    ``raw`` (block, cluster) keeps the row as it came and exponentiates twice: rows of 16 bits then
-    take half the registers.  ``invariant`` sums without an order (kernels/frontier/exact.cuh): all
-    shapes then give the same bits.
+    ``raw`` (block, cluster, grid) keeps the row as it came and exponentiates twice: rows of 16 bits
+    then take half the registers.  ``invariant`` sums without an order (kernels/frontier/exact.cuh):
+    all shapes then give the same bits.
     """
 
     regime: str
@@ -53,7 +54,7 @@ class Shape:
                 held = -(-cols // threads)
             case "block":
                 held = -(-vectors_from_line(cols, size, edges) // threads)
-            case "cluster":
+            case "cluster" | "grid":
                 lines = -(-vectors_from_line(cols, size, edges) // (self.sizes[1] * LINE))
                 held = -(-lines * LINE // threads)
         return Plan(self, held, max(int(edges), self.regime == "tile"))
@@ -91,6 +92,8 @@ class Plan:
                 arguments = (*sizes[:4], sizes[5], edges)
             case "stream":
                 arguments = (*sizes, edges)
+            case "grid":  # the blocks of a row are no constant of the kernel
+                arguments = (sizes[0], self.held, sizes[2], shape.raw, edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], shape.raw, edges)
         words = [str(a).lower() for a in (*arguments, shape.invariant)]
@@ -117,7 +120,7 @@ class Plan:
         match self.shape.regime:
             case "tile":
                 return sizes[0] * self.held
-            case "cluster":
+            case "cluster" | "grid":
                 return sizes[0] * sizes[1] * self.held * width
         return sizes[0] * self.held * width
 

@@ -122,6 +122,9 @@ def possible(shape: Shape, request: Request) -> bool:
         dealt = deal(shape, request.cols, request.size, request.lines)
         room = request.multiprocessors * (shape.sizes[1] // shape.sizes[4])
         return dealt.tickets <= room
+    if shape.regime == "grid":  # all blocks at once
+        _, parts, least = shape.sizes
+        return request.rows * parts <= request.multiprocessors * least
     return True
 
 

@@ -20,7 +20,7 @@ def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
             "float32" if size == 4 else "float16", rows, cols, edges, contiguous=True,
             lines=False, arch=90, multiprocessors=132,
         )  # fmt: skip
-        shapes = [s for s in candidates(rows, cols, size, edges) if possible(s, request)]
+        shapes = [s for s in candidates(request) if possible(s, request)]
         assert shapes, (rows, cols)
         assert len(set(shapes)) == len(shapes)
         for shape in shapes:
@@ -35,10 +35,12 @@ def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
 def test_the_shipped_table_chose_among_them():
     assert len(TABLE) > 200
     for entry in TABLE:
-        size = 4 if entry["dtype"] == "float32" else 2
+        request = Request(
+            entry["dtype"], entry["rows"] or MANY, entry["cols"], entry["edges"], contiguous=True,
+            lines=False, arch=90, multiprocessors=132,
+        )  # fmt: skip
         shape = Shape(entry["regime"], tuple(entry["sizes"]), entry["raw"])
-        among = candidates(entry["rows"] or MANY, entry["cols"], size, entry["edges"])
-        assert shape in set(among), entry
+        assert shape in set(candidates(request)), entry
     assert {tuple(e["sizes"]) for e in TABLE if e["regime"] == "chunks"} <= {
         *CHUNKS,
         *SMALL_CHUNKS,
