@@ -9,6 +9,7 @@ source   own; shared/KERNELS.md, W and B
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import triton
@@ -19,13 +20,17 @@ from kernels.specialise import Specialisation
 from kernels.triton._rows import (
     PLAIN,
     VECTOR_BYTES,
+    cut,
+    edges_of,
     exponentials,
     largest,
     lie,
     load,
     load_edges,
     pointers,
+    reciprocal,
     registers,
+    relative_to,
     split,
     store,
     store_edges,
@@ -66,33 +71,40 @@ class Held(NamedTuple):
 
 @triton.jit(do_not_specialize=PLAIN, do_not_specialize_on_alignment=("x_ptr", "out_ptr"))
 def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
-          ROWS: tl.constexpr, LANES: tl.constexpr, VECTORS: tl.constexpr,
+          ROWS: tl.constexpr, LANES: tl.constexpr, VECTORS: tl.constexpr, CUT: tl.constexpr,
           EDGES: tl.constexpr, ALIKE: tl.constexpr, RAW: tl.constexpr):  # fmt: skip
     kind: tl.constexpr = x_ptr.dtype.element_ty
     V: tl.constexpr = 128 // kind.primitive_bitwidth
+    LINES: tl.constexpr = EDGES > 0 and ROWS == 1
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    own = row < rows
+    # The last program reads its last row again in place of those that there are not.
+    row = tl.minimum(row, rows - 1).to(tl.int64)
+    lane = tl.arange(0, LANES)[None, :]
+    x_at = row * x_stride
+    out_at = row * out_stride
+    if EDGES > 0:
+        x_at += x_shift
+        out_at += out_shift
     x_ptr = tl.multiple_of(x_ptr - x_shift, 16)
     out_ptr = tl.multiple_of(out_ptr - out_shift, 16)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    lane = tl.arange(0, LANES)[None, :]
-    x_at = row.to(tl.int64) * x_stride + x_shift
-    out_at = row.to(tl.int64) * out_stride + out_shift
-    lead, whole, tail, skipped = split(x_at, cols, V, EDGES, ROWS == 1)
+    lead, whole, tail, skipped = split(x_at, cols, V, EDGES > 0, LINES)
     number = (x_at + lead) // V - skipped + lane
-    # Rows that the last program does not have are empty.
-    end = tl.where(row < rows, skipped + whole, 0)
-    own_lead = tl.where(row < rows, lead, 0)
-    own_tail = tl.where(row < rows, tail, 0)
+    end = skipped + whole
 
-    xs = load(pointers(x_ptr, number, RAW), lane, skipped, end, kind, VECTORS)
-    edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
+    xs = load(pointers(x_ptr, number, kind != tl.float32), lane, skipped, end, kind, VECTORS,
+              CUT, LINES)  # fmt: skip
+    edges = load_edges(x_ptr + x_at, lane, lead, tail, cols, EDGES)
     peak = largest(xs, edges, kind)
-    es, edge_es, total = exponentials(xs, edges, peak, kind)
+    of = relative_to(peak, kind)
+    es, edge_es, total = exponentials(xs, edges, of, kind, RAW)
+    scale = reciprocal(total)
     if ALIKE:
         to = pointers(out_ptr, (out_at + lead) // V - skipped + lane, False)
     else:
         to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
-    store(to, lane, skipped, end, xs, es, peak, 1.0 / total, kind)
-    store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, edge_es, 1.0 / total, kind)
+    store(to, lane, skipped, end, own, xs, es, of, scale, kind, CUT, LINES)
+    store_edges(out_ptr + out_at, lane, lead, tail, cols, own, edge_es, scale, kind)
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:
@@ -106,12 +118,23 @@ def run(x: Tensor, out: Tensor, held: Held) -> Tensor:
     at = lie(x, out)
     _held[(-(-rows // held.rows),)](
         x, out, x.stride(0), out.stride(0), at.x_shift, at.out_shift, rows, cols,
-        ROWS=held.rows, LANES=held.lanes,
-        VECTORS=held.vectors(cols, x.element_size(), at.edges),
-        EDGES=at.edges, ALIKE=at.alike, RAW=held.raw,
+        **_constants(held, cols, x.element_size(), at.edges, at.alike),
         num_warps=held.warps, maxnreg=registers(held.warps, held.programs),
     )  # fmt: skip
     return out
+
+
+@lru_cache(4096)
+def _constants(held: Held, cols: int, size: int, edges: bool, alike: bool) -> dict[str, int]:
+    vectors = held.vectors(cols, size, edges)
+    width = VECTOR_BYTES // size
+    least = (cols - (width - 1 if edges else 0)) // width
+    return {
+        "ROWS": held.rows, "LANES": held.lanes, "VECTORS": vectors,
+        "CUT": cut(vectors, least, held.lanes),
+        "EDGES": edges_of(cols, size, held.lanes) if edges else 0,
+        "ALIKE": alike, "RAW": held.raw,
+    }  # fmt: skip
 
 
 def rule(cols: int, size: int, edges: bool) -> Held:
@@ -139,11 +162,9 @@ def specialisations() -> Iterator[Specialisation]:
 
 def specialise(held: Held, cols: int, size: int, edges: bool, alike: bool = True) -> Specialisation:
     """The compilation that ``run`` takes for rows of ``cols`` elements of ``size`` bytes."""
-    number = held.vectors(cols, size, edges)
-    constants = {"ROWS": held.rows, "LANES": held.lanes, "VECTORS": number, "EDGES": edges,
-                 "ALIKE": alike, "RAW": held.raw}  # fmt: skip
+    constants = _constants(held, cols, size, edges, alike)
     return Specialisation(
-        _held, constants, held.warps, held.lanes * number * VECTOR_BYTES // size,
+        _held, constants, held.warps, held.lanes * constants["VECTORS"] * VECTOR_BYTES // size,
         dtypes=tuple(d for d, n in ELEMENT_BYTES.items() if n == size), plain=True,
         options={"maxnreg": registers(held.warps, held.programs)},
     )  # fmt: skip

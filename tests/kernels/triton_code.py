@@ -47,7 +47,7 @@ def main() -> None:
                 spec = triton_held.specialise(held, COLS, size, True, alike)
                 facts[f"held {dtype} {raw:d} {alike:d}"] = accesses(spec, dtype)
             facts[f"grid {dtype} {raw:d} 1"] = accesses(
-                triton_grid.specialise(dealt, size, True), dtype
+                triton_grid.specialise(dealt, 4 * COLS, size, True), dtype
             )
         several = triton_held.specialise(Held(8, 32, 4), 63, size, True)
         facts[f"several {dtype} 0 1"] = accesses(several, dtype)
