@@ -152,6 +152,12 @@ def exp(x, of, kind: tl.constexpr):
 
 
 @triton.jit
+def vector_at(at, V: tl.constexpr):
+    """The vector in which element ``at`` lies: a shift, as no element is before the first."""
+    return at >> (3 if V == 8 else 2)
+
+
+@triton.jit
 def split(at, cols, V: tl.constexpr, EDGES: tl.constexpr, LINES: tl.constexpr):
     """Lead (elements), whole vectors and tail (elements) of rows at element ``at``; and skipped.
 
@@ -162,9 +168,9 @@ def split(at, cols, V: tl.constexpr, EDGES: tl.constexpr, LINES: tl.constexpr):
     skipped = lead
     if EDGES:
         lead = tl.minimum(-at.to(tl.int32) & (V - 1), cols)
-    whole = (cols - lead) // V
+    whole = vector_at(cols - lead, V)
     if EDGES and LINES:
-        skipped = ((at + lead) // V % _LINE).to(tl.int32)
+        skipped = vector_at(at + lead, V).to(tl.int32) & (_LINE - 1)
     return lead, whole, cols - lead - whole * V, skipped
 
 
@@ -181,25 +187,26 @@ def pointers(ptr, number, WORDS: tl.constexpr):
 
 
 @triton.jit
-def load(at, lane, low, high, kind: tl.constexpr, VECTORS: tl.constexpr, CUT: tl.constexpr,
-         LINES: tl.constexpr):  # fmt: skip
-    """VECTORS tensors: all lanes' first vectors, all lanes' second ones, ...; -inf between rows.
+def load(at, lane, low, high, kind: tl.constexpr, FIRST: tl.constexpr, VECTORS: tl.constexpr,
+         CUT: tl.constexpr, LINES: tl.constexpr, KEEP: tl.constexpr = ""):  # fmt: skip
+    """All lanes' vectors FIRST, as a tensor, those after, ..., VECTORS - 1; -inf between rows.
 
-    ``at`` are ``pointers`` to the first; a row has vectors ``low`` to before ``high`` (rows, 1).
-    It may lack some of the lanes' last CUT vectors, and with LINES of their first ones.
+    ``at`` are ``pointers`` to vectors 0; a row has vectors ``low`` to before ``high`` (rows, 1).
+    It may lack some of the lanes' last CUT vectors, and with LINES of their first ones.  KEEP is
+    what the caches are told of them.
     """
     NONE: tl.constexpr = (
         _NONE if kind == tl.float32 else (_NONE_BF16 if kind == tl.bfloat16 else _NONE_FP16)
     )
     xs = ()
-    for i in tl.static_range(VECTORS):
+    for i in tl.static_range(FIRST, VECTORS):
         to = at + i * at.shape[1] * 4
         if i >= VECTORS - CUT or (LINES and i == 0):
             vector = lane + i * at.shape[1]
-            inside = (vector >= low) & (vector < high)
-            x = tl.load(to, mask=inside[:, :, None], other=NONE)
+            inside = ((vector >= low) & (vector < high))[:, :, None]
+            x = tl.load(to, mask=inside, other=NONE, eviction_policy=KEEP)
         else:
-            x = tl.load(to)
+            x = tl.load(to, eviction_policy=KEEP)
         xs += (x,)
     return xs
 
@@ -272,8 +279,8 @@ def _larger(a, b, kind: tl.constexpr):
 
 
 @triton.jit
-def largest(xs, edges, kind: tl.constexpr):
-    """The maximum of rows (rows, 1); drops NaN, which the sum brings back."""
+def _peaks(xs, kind: tl.constexpr):
+    """The maximum of each lane's ``xs`` (rows, lanes); drops NaN."""
     if _COMPILED and kind != tl.float32:
         words = xs[0]
         for i in tl.static_range(1, len(xs)):
@@ -286,29 +293,54 @@ def largest(xs, edges, kind: tl.constexpr):
         peaks = tl.max(floats(xs[0], kind), axis=2)
         for i in tl.static_range(1, len(xs)):
             peaks = tl.maximum(peaks, tl.max(floats(xs[i], kind), axis=2))
-    for i in tl.static_range(len(edges)):
-        peaks = tl.maximum(peaks, edges[i])
+    return peaks
+
+
+@triton.jit
+def largest(xs, others, kind: tl.constexpr):
+    """The maximum of rows (rows, 1), ``others`` (rows, lanes) included; drops NaN."""
+    peaks = _peaks(xs, kind)
+    for i in tl.static_range(len(others)):
+        peaks = tl.maximum(peaks, others[i])
+    # The sum brings NaN back.
     return tl.max(peaks, axis=1, keep_dims=True)
 
 
 @triton.jit
-def exponentials(xs, edges, of, kind: tl.constexpr, RAW: tl.constexpr):
-    """exp(x - peak) of each of ``xs`` and of ``edges``, and their sum by row (rows, 1).
-
-    RAW: none of ``xs``, whose words are exponentiated once more by ``store``, so that only they
-    need registers while the sum is made.
-    """
+def _exponentials(xs, of, kind: tl.constexpr, RAW: tl.constexpr):
+    """exp(x - peak) of each of ``xs``, or () if RAW, and their sum by lane (rows, lanes)."""
     wide = of[0][:, :, None], of[1][:, :, None]
-    es = ()
     e = exp(floats(xs[0], kind), wide, kind)
     sums = tl.sum(e, axis=2)
-    if not RAW:
-        es += (e,)
+    es = () if RAW else (e,)
     for i in tl.static_range(1, len(xs)):
         e = exp(floats(xs[i], kind), wide, kind)
         sums += tl.sum(e, axis=2)
         if not RAW:
             es += (e,)
+    return es, sums
+
+
+@triton.jit
+def by_lane(xs, kind: tl.constexpr):
+    """Maximum of each lane's ``xs``, and the sum of exponentials relative to it (rows, lanes)."""
+    peaks = _peaks(xs, kind)
+    # Of nothing but -inf, exp(-inf - -inf) would be NaN; it adds 0 instead.
+    near = tl.where(peaks == _NONE, 0.0, peaks)
+    of = relative_to(near, kind)
+    _, sums = _exponentials(xs, of, kind, True)
+    return peaks, sums * correction(near, of, kind)
+
+
+@triton.jit
+def exponentials(xs, edges, others, of, kind: tl.constexpr, RAW: tl.constexpr):
+    """exp(x - peak) of each of ``xs`` and of ``edges``, and their sum by row (rows, 1).
+
+    ``others`` is the lanes' sum of those that are not among them.  RAW: the words of ``xs`` are
+    exponentiated once more by ``store``, so that only they need registers while the sum is made.
+    """
+    es, sums = _exponentials(xs, of, kind, RAW)
+    sums += others
     edge_es = ()
     for i in tl.static_range(len(edges)):
         e = exp(edges[i], of, kind)
@@ -318,21 +350,21 @@ def exponentials(xs, edges, of, kind: tl.constexpr, RAW: tl.constexpr):
 
 
 @triton.jit
-def store(to, lane, low, high, own, xs, es, of, scale, kind: tl.constexpr, CUT: tl.constexpr,
-          LINES: tl.constexpr):  # fmt: skip
+def store(to, lane, low, high, own, xs, es, of, scale, kind: tl.constexpr, FIRST: tl.constexpr,
+          VECTORS: tl.constexpr, CUT: tl.constexpr, LINES: tl.constexpr):  # fmt: skip
     """``es`` times ``scale`` (rows, 1), to where ``load`` took ``xs`` from, of rows that are own.
 
-    Without ``es`` the exponentials of ``xs``, of words.
+    Without ``es`` the exponentials of ``xs``.
     """
     wide = of[0][:, :, None], of[1][:, :, None]
-    for i in tl.static_range(len(xs)):
-        e = es[i] if len(es) > 0 else exp(floats_again(xs[i], kind), wide, kind)
+    for n in tl.static_range(FIRST, FIRST + len(xs)):
+        e = es[n - FIRST] if len(es) > 0 else exp(floats_again(xs[n - FIRST], kind), wide, kind)
         inside = own
-        if i >= len(xs) - CUT or (LINES and i == 0):
-            vector = lane + i * to.shape[1]
+        if n >= VECTORS - CUT or (LINES and n == 0):
+            vector = lane + n * to.shape[1]
             inside = own & (vector >= low) & (vector < high)
         y = (e * scale[:, :, None]).to(kind)
-        tl.store(to + i * to.shape[1] * to.shape[2], y, mask=inside[:, :, None])
+        tl.store(to + n * to.shape[1] * to.shape[2], y, mask=inside[:, :, None])
 
 
 @triton.jit

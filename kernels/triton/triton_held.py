@@ -20,8 +20,10 @@ from kernels.specialise import Specialisation
 from kernels.triton._rows import (
     PLAIN,
     VECTOR_BYTES,
+    by_lane,
     cut,
     edges_of,
+    exp,
     exponentials,
     largest,
     lie,
@@ -34,6 +36,7 @@ from kernels.triton._rows import (
     split,
     store,
     store_edges,
+    vector_at,
     vectors_of,
 )
 
@@ -43,13 +46,15 @@ if TYPE_CHECKING:  # compiling needs no torch
     from torch import Tensor
 
 
+_AT_ONCE = tl.constexpr(6)  # of the vectors that a lane reads twice
 OVERHEAD = 12  # registers that a lane has beside its share of the row
 
 
 class Held(NamedTuple):
     """``lanes`` to a row, ``rows`` and ``warps`` to a program, ``programs`` to a multiprocessor.
 
-    ``lanes`` and ``rows`` are powers of two.  ``raw``: rows of 16 bits stay as they came, two
+    ``lanes`` and ``rows`` are powers of two.  ``twice``: vectors a lane that are not held,
+    but read again, when they are in the L2.  ``raw``: rows of 16 bits stay as they came, two
     elements a register, and are exponentiated twice.
     """
 
@@ -57,22 +62,24 @@ class Held(NamedTuple):
     rows: int
     warps: int
     programs: int = 1
+    twice: int = 0
     raw: bool = False
 
     def vectors(self, cols: int, size: int, edges: bool) -> int:
-        """Vectors of a row of ``cols`` elements of ``size`` bytes that a lane holds."""
+        """Vectors of a row of ``cols`` elements of ``size`` bytes that a lane takes."""
         return -(-vectors_of(cols, size, edges, self.rows == 1) // self.lanes)
 
     def room(self, size: int) -> int:
         """Vectors, of elements of ``size`` bytes, that a lane has registers for."""
         words = 4 if size == 4 or self.raw else 8
-        return (registers(self.warps, self.programs) - OVERHEAD) // words
+        return self.twice + (registers(self.warps, self.programs) - OVERHEAD) // words
 
 
 @triton.jit(do_not_specialize=PLAIN, do_not_specialize_on_alignment=("x_ptr", "out_ptr"))
 def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
           ROWS: tl.constexpr, LANES: tl.constexpr, VECTORS: tl.constexpr, CUT: tl.constexpr,
-          EDGES: tl.constexpr, ALIKE: tl.constexpr, RAW: tl.constexpr):  # fmt: skip
+          TWICE: tl.constexpr, EDGES: tl.constexpr, ALIKE: tl.constexpr,
+          RAW: tl.constexpr):  # fmt: skip
     kind: tl.constexpr = x_ptr.dtype.element_ty
     V: tl.constexpr = 128 // kind.primitive_bitwidth
     LINES: tl.constexpr = EDGES > 0 and ROWS == 1
@@ -89,21 +96,36 @@ def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
     x_ptr = tl.multiple_of(x_ptr - x_shift, 16)
     out_ptr = tl.multiple_of(out_ptr - out_shift, 16)
     lead, whole, tail, skipped = split(x_at, cols, V, EDGES > 0, LINES)
-    number = (x_at + lead) // V - skipped + lane
+    number = vector_at(x_at + lead, V) - skipped + lane
     end = skipped + whole
 
-    xs = load(pointers(x_ptr, number, kind != tl.float32), lane, skipped, end, kind, VECTORS,
-              CUT, LINES)  # fmt: skip
+    at = pointers(x_ptr, number, kind != tl.float32)
     edges = load_edges(x_ptr + x_at, lane, lead, tail, cols, EDGES)
-    peak = largest(xs, edges, kind)
+    # What is read twice comes first, while the registers are free.
+    peaks, sums = (), ()
+    for i in tl.static_range(0, TWICE, _AT_ONCE):
+        early = load(
+            at, lane, skipped, end, kind, i, min(i + _AT_ONCE, TWICE), 0, LINES, "evict_last"
+        )
+        lane_peaks, lane_sums = by_lane(early, kind)
+        peaks += (lane_peaks,)
+        sums += (lane_sums,)
+    xs = load(at, lane, skipped, end, kind, TWICE, VECTORS, CUT, LINES)
+    peak = largest(xs, edges + peaks, kind)
     of = relative_to(peak, kind)
-    es, edge_es, total = exponentials(xs, edges, of, kind, RAW)
+    others = 0.0
+    for i in tl.static_range(len(sums)):
+        others += sums[i] * exp(peaks[i], of, kind)
+    es, edge_es, total = exponentials(xs, edges, others, of, kind, RAW)
     scale = reciprocal(total)
     if ALIKE:
-        to = pointers(out_ptr, (out_at + lead) // V - skipped + lane, False)
+        to = pointers(out_ptr, vector_at(out_at + lead, V) - skipped + lane, False)
     else:
         to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
-    store(to, lane, skipped, end, own, xs, es, of, scale, kind, CUT, LINES)
+    for i in tl.static_range(TWICE):
+        late = load(at, lane, skipped, end, kind, i, i + 1, 0, LINES, "evict_first")
+        store(to, lane, skipped, end, own, late, (), of, scale, kind, i, VECTORS, 0, LINES)
+    store(to, lane, skipped, end, own, xs, es, of, scale, kind, TWICE, VECTORS, CUT, LINES)
     store_edges(out_ptr + out_at, lane, lead, tail, cols, own, edge_es, scale, kind)
 
 
@@ -131,7 +153,7 @@ def _constants(held: Held, cols: int, size: int, edges: bool, alike: bool) -> di
     least = (cols - (width - 1 if edges else 0)) // width
     return {
         "ROWS": held.rows, "LANES": held.lanes, "VECTORS": vectors,
-        "CUT": cut(vectors, least, held.lanes),
+        "CUT": cut(vectors, least, held.lanes), "TWICE": held.twice,
         "EDGES": edges_of(cols, size, held.lanes) if edges else 0,
         "ALIKE": alike, "RAW": held.raw,
     }  # fmt: skip
@@ -142,14 +164,14 @@ def rule(cols: int, size: int, edges: bool) -> Held:
 
     A few vectors a lane while a warp holds several rows; then as few warps as hold 8 a lane.
     """
-    number = vectors_of(cols, size, edges)
-    least = VECTOR_BYTES // size if edges else 1  # a lane for each element of an edge
+    number = vectors_of(cols, size, edges, lines=False)
     if number <= 128:
-        lanes = max(least, min(32, triton.next_power_of_2(-(-number // 2))))
-        return Held(lanes, max(1, 128 // lanes) * (1 if number > 64 else 2), 4)
+        lanes = min(32, triton.next_power_of_2(-(-number // 2)))
+        return Held(lanes, 128 // lanes * (1 if number > 64 else 2), 4)
+    number = vectors_of(cols, size, edges)
     warps = next((w for w in (4, 8, 16) if number <= 8 * 32 * w), 16)
     raw = size == 2 and number > 6 * 32 * warps
-    two = Held(32 * warps, 1, warps, 2, raw)
+    two = Held(32 * warps, 1, warps, 2, raw=raw)
     return two if two.vectors(cols, size, edges) <= two.room(size) else two._replace(programs=1)
 
 
