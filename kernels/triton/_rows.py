@@ -188,7 +188,7 @@ def pointers(ptr, number, WORDS: tl.constexpr):
 
 @triton.jit
 def load(at, lane, low, high, kind: tl.constexpr, FIRST: tl.constexpr, VECTORS: tl.constexpr,
-         CUT: tl.constexpr, LINES: tl.constexpr, KEEP: tl.constexpr = ""):  # fmt: skip
+         CUT: tl.constexpr, LINES: tl.constexpr, KEEP: tl.constexpr):  # fmt: skip
     """All lanes' vectors FIRST, as a tensor, those after, ..., VECTORS - 1; -inf between rows.
 
     ``at`` are ``pointers`` to vectors 0; a row has vectors ``low`` to before ``high`` (rows, 1).

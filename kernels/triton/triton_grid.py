@@ -142,7 +142,7 @@ def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift,
         own_tail = tl.where(part == 0, tail, 0)
 
         xs = load(pointers(x_ptr, number, kind != tl.float32), lane, low, high, kind, 0,
-                  VECTORS, CUT, LINES)  # fmt: skip
+                  VECTORS, CUT, LINES, "")  # fmt: skip
         edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
         peak = largest(xs, edges, kind)
         # Of a part of nothing but -inf, exp(-inf - -inf) would be NaN; it adds 0 instead.

@@ -1,8 +1,8 @@
 """triton_held: rows in registers, a power of two of lanes to each and any number of vectors a lane.
 
-moves    X once, Y once
+moves    X once, Y once; of rows too wide for the registers a part of X again, from the L2
 launch   programs of 1 to 32 warps; rows short of a warp share one, wide rows take all warps
-holds    cols <= 57,344, in steps of a vector a lane; any row stride, any first element
+holds    cols <= 57,344, or more in part; any row stride, any first element
 teaches  vectors for rows that start anywhere, and padding to a vector a lane, not a power of two
 source   own; shared/KERNELS.md, W and B
 """
@@ -105,12 +105,13 @@ def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
     peaks, sums = (), ()
     for i in tl.static_range(0, TWICE, _AT_ONCE):
         early = load(
-            at, lane, skipped, end, kind, i, min(i + _AT_ONCE, TWICE), 0, LINES, "evict_last"
-        )
+            at, lane, skipped, end, kind, i, TWICE if TWICE - i < _AT_ONCE else i + _AT_ONCE, 0,
+            LINES, "evict_last",
+        )  # fmt: skip
         lane_peaks, lane_sums = by_lane(early, kind)
         peaks += (lane_peaks,)
         sums += (lane_sums,)
-    xs = load(at, lane, skipped, end, kind, TWICE, VECTORS, CUT, LINES)
+    xs = load(at, lane, skipped, end, kind, TWICE, VECTORS, CUT, LINES, "")
     peak = largest(xs, edges + peaks, kind)
     of = relative_to(peak, kind)
     others = 0.0
