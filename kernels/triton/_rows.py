@@ -175,19 +175,26 @@ def split(at, cols, V: tl.constexpr, EDGES: tl.constexpr, LINES: tl.constexpr):
 
 
 @triton.jit
-def pointers(ptr, number, WORDS: tl.constexpr):
-    """To the elements of vectors ``number`` (rows, lanes) from ``ptr``, which is on a boundary.
+def pointers(ptr, first, LANES: tl.constexpr, WORDS: tl.constexpr):
+    """To the elements of LANES vectors from ``first`` (rows, 1) on; ``ptr`` is on a boundary.
 
-    (rows, lanes, elements) of them, or (rows, lanes, 4) to WORDS of two elements of 16 bits.
+    (rows, LANES elements of a vector) of them, to WORDS of two elements of 16 bits or to elements.
+    Rows as they lie in memory: of three dimensions Triton 3.6 gives a warp's threads a row each.
     """
     if WORDS:
         ptr = ptr.to(tl.pointer_type(tl.int32))
     V: tl.constexpr = 128 // ptr.dtype.element_ty.primitive_bitwidth
-    return ptr + (number * V)[:, :, None] + tl.arange(0, V)[None, None, :]
+    return ptr + first * V + tl.arange(0, LANES * V)[None, :]
 
 
 @triton.jit
-def load(at, lane, low, high, kind: tl.constexpr, FIRST: tl.constexpr, VECTORS: tl.constexpr,
+def _vector(i, at, V: tl.constexpr):
+    """Which vector each of pointers ``at``, to the lanes' ``i``-th vectors, belongs to."""
+    return tl.arange(0, at.shape[1])[None, :] // V + i * (at.shape[1] // V)
+
+
+@triton.jit
+def load(at, low, high, kind: tl.constexpr, FIRST: tl.constexpr, VECTORS: tl.constexpr,
          CUT: tl.constexpr, LINES: tl.constexpr, KEEP: tl.constexpr):  # fmt: skip
     """All lanes' vectors FIRST, as a tensor, those after, ..., VECTORS - 1; -inf between rows.
 
@@ -200,14 +207,14 @@ def load(at, lane, low, high, kind: tl.constexpr, FIRST: tl.constexpr, VECTORS: 
     )
     xs = ()
     for i in tl.static_range(FIRST, VECTORS):
-        to = at + i * at.shape[1] * 4
+        to = at + i * at.shape[1]
         if i >= VECTORS - CUT or (LINES and i == 0):
-            vector = lane + i * at.shape[1]
-            inside = ((vector >= low) & (vector < high))[:, :, None]
+            vector = _vector(i, at, 4)
+            inside = (vector >= low) & (vector < high)
             x = tl.load(to, mask=inside, other=NONE, eviction_policy=KEEP)
         else:
             x = tl.load(to, eviction_policy=KEEP)
-        xs += (x,)
+        xs += (tl.reshape(x, [x.shape[0], x.shape[1] // 4, 4]),)
     return xs
 
 
@@ -350,7 +357,7 @@ def exponentials(xs, edges, others, of, kind: tl.constexpr, RAW: tl.constexpr):
 
 
 @triton.jit
-def store(to, lane, low, high, own, xs, es, of, scale, kind: tl.constexpr, FIRST: tl.constexpr,
+def store(to, low, high, own, xs, es, of, scale, kind: tl.constexpr, FIRST: tl.constexpr,
           VECTORS: tl.constexpr, CUT: tl.constexpr, LINES: tl.constexpr):  # fmt: skip
     """``es`` times ``scale`` (rows, 1), to where ``load`` took ``xs`` from, of rows that are own.
 
@@ -361,10 +368,10 @@ def store(to, lane, low, high, own, xs, es, of, scale, kind: tl.constexpr, FIRST
         e = es[n - FIRST] if len(es) > 0 else exp(floats_again(xs[n - FIRST], kind), wide, kind)
         inside = own
         if n >= VECTORS - CUT or (LINES and n == 0):
-            vector = lane + n * to.shape[1]
+            vector = _vector(n, to, e.shape[2])
             inside = own & (vector >= low) & (vector < high)
-        y = (e * scale[:, :, None]).to(kind)
-        tl.store(to + n * to.shape[1] * to.shape[2], y, mask=inside[:, :, None])
+        y = tl.reshape((e * scale[:, :, None]).to(kind), [to.shape[0], to.shape[1]])
+        tl.store(to + n * to.shape[1], y, mask=inside)
 
 
 @triton.jit

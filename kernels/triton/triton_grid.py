@@ -134,14 +134,14 @@ def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift,
         out_at = tl.full([1, 1], row, tl.int64) * out_stride + out_shift
         lead, whole, tail, skipped = split(x_at, cols, V, LINES, LINES)
         first = part * share - skipped
-        number = vector_at(x_at + lead, V) + first + lane
+        number = vector_at(x_at + lead, V) + first
         low = tl.maximum(-first, 0)
         high = tl.minimum(whole - first, share)
         # The edges go with the first part.
         own_lead = tl.where(part == 0, lead, 0)
         own_tail = tl.where(part == 0, tail, 0)
 
-        xs = load(pointers(x_ptr, number, kind != tl.float32), lane, low, high, kind, 0,
+        xs = load(pointers(x_ptr, number, LANES, kind != tl.float32), low, high, kind, 0,
                   VECTORS, CUT, LINES, "")  # fmt: skip
         edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
         peak = largest(xs, edges, kind)
@@ -154,11 +154,11 @@ def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift,
         base, total = _gather(posts_ptr + 2 * row * parts, launch, parts, LANES)
         scale = right * tl.exp(near - base) / total
         if ALIKE:
-            to = pointers(out_ptr, vector_at(out_at + lead, V) + first + lane, False)
+            to = pointers(out_ptr, vector_at(out_at + lead, V) + first, LANES, False)
         else:
-            to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
+            to = pointers(out_ptr, number, LANES, False) + (out_at - x_at)
         own = tl.full([1, 1], 1, tl.int1)
-        store(to, lane, low, high, own, xs, es, of, scale, kind, 0, VECTORS, CUT, LINES)
+        store(to, low, high, own, xs, es, of, scale, kind, 0, VECTORS, CUT, LINES)
         store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, own, edge_es, scale, kind)
         ticket = tl.atomic_add(scratch_ptr + 1, 1, sem="relaxed").to(tl.int32)
     if tl.atomic_add(scratch_ptr + 2, 1) == programs - 1:  # the last: ready for the next launch

@@ -96,22 +96,22 @@ def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
     x_ptr = tl.multiple_of(x_ptr - x_shift, 16)
     out_ptr = tl.multiple_of(out_ptr - out_shift, 16)
     lead, whole, tail, skipped = split(x_at, cols, V, EDGES > 0, LINES)
-    number = vector_at(x_at + lead, V) - skipped + lane
+    number = vector_at(x_at + lead, V) - skipped
     end = skipped + whole
 
-    at = pointers(x_ptr, number, kind != tl.float32)
+    at = pointers(x_ptr, number, LANES, kind != tl.float32)
     edges = load_edges(x_ptr + x_at, lane, lead, tail, cols, EDGES)
     # What is read twice comes first, while the registers are free.
     peaks, sums = (), ()
     for i in tl.static_range(0, TWICE, _AT_ONCE):
         early = load(
-            at, lane, skipped, end, kind, i, TWICE if TWICE - i < _AT_ONCE else i + _AT_ONCE, 0,
+            at, skipped, end, kind, i, TWICE if TWICE - i < _AT_ONCE else i + _AT_ONCE, 0,
             LINES, "evict_last",
         )  # fmt: skip
         lane_peaks, lane_sums = by_lane(early, kind)
         peaks += (lane_peaks,)
         sums += (lane_sums,)
-    xs = load(at, lane, skipped, end, kind, TWICE, VECTORS, CUT, LINES, "")
+    xs = load(at, skipped, end, kind, TWICE, VECTORS, CUT, LINES, "")
     peak = largest(xs, edges + peaks, kind)
     of = relative_to(peak, kind)
     others = 0.0
@@ -120,13 +120,13 @@ def _held(x_ptr, out_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
     es, edge_es, total = exponentials(xs, edges, others, of, kind, RAW)
     scale = reciprocal(total)
     if ALIKE:
-        to = pointers(out_ptr, vector_at(out_at + lead, V) - skipped + lane, False)
+        to = pointers(out_ptr, vector_at(out_at + lead, V) - skipped, LANES, False)
     else:
-        to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
+        to = pointers(out_ptr, number, LANES, False) + (out_at - x_at)
     for i in tl.static_range(TWICE):
-        late = load(at, lane, skipped, end, kind, i, i + 1, 0, LINES, "evict_first")
-        store(to, lane, skipped, end, own, late, (), of, scale, kind, i, VECTORS, 0, LINES)
-    store(to, lane, skipped, end, own, xs, es, of, scale, kind, TWICE, VECTORS, CUT, LINES)
+        late = load(at, skipped, end, kind, i, i + 1, 0, LINES, "evict_first")
+        store(to, skipped, end, own, late, (), of, scale, kind, i, VECTORS, 0, LINES)
+    store(to, skipped, end, own, xs, es, of, scale, kind, TWICE, VECTORS, CUT, LINES)
     store_edges(out_ptr + out_at, lane, lead, tail, cols, own, edge_es, scale, kind)
 
 
