@@ -42,11 +42,11 @@ STREAMED = 4 * STREAM.sizes[0]
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     """The launches of ``regime``: on both sides of every width at which the shape changes.
 
-    The layouts take turns where rows are not narrow.  Of every dtype, with edges and without, one
+    The layouts take turns where rows are not narrow.  Of every dtype and kind of edges, one
     sums without an order.
     """
     turns = cycle(LAYOUTS)
-    seen: set[tuple[Any, str, bool]] = set()
+    seen: set[tuple[Any, str, int]] = set()
     for dtype, edges, asked, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
@@ -54,14 +54,16 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
         for layout in fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]:
             shape = chosen(layout, dtype, asked, cols, gpu)
             # What is launched for few rows is launched for several numbers of them.
-            again = asked < MANY and (shape, dtype, edges) in seen
+            kind = layout.edges(cols, size)
+            again = asked < MANY and (shape, dtype, kind) in seen
             if shape.regime != regime or again:
                 continue
-            yield Case(shape, dtype, rows, cols, layout)
-            if (regime, dtype, edges) not in seen:
+            here = min(rows, asked) if regime == "grid" else rows  # it holds no more at once
+            yield Case(shape, dtype, here, cols, layout)
+            if (regime, dtype, kind) not in seen:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
-                yield Case(unordered, dtype, rows, cols, layout)
-            seen |= {(shape, dtype, edges), (regime, dtype, edges)}
+                yield Case(unordered, dtype, here, cols, layout)
+            seen |= {(shape, dtype, kind), (regime, dtype, kind)}
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size

@@ -25,11 +25,15 @@ from kernels.triton._select import ONLINE, TABLES, Request, Shape, possible
 from kernels.triton.triton_frontier import run, specialise
 
 WIDTHS = (
-    *(64, 128, 256, 512, 1000, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576),
-    *(32_000, 32_768, 40_960, 50_256, 65_536, 98_304, 131_072, 262_144, 2**19, 2**20, 2**22),
+    *(64, 128, 256, 512, 1000, 1024, 2048, 4096, 8192, 16_384, 24_576, 32_768),
+    *(50_256, 65_536, 98_304, 131_072, 262_144, 2**20, 2**22),
 )
+# Warps, programs of a multiprocessor, vectors a lane that are kept while others are read twice.
+KEPT = ((16, 1, 20), (16, 1, 24), (16, 2, 8), (16, 2, 10), (32, 1, 8), (32, 1, 10))
+# Of so many vectors some may be read twice; and of so many a lane, as compiling them takes long.
+LEAST_TWICE, MOST_TWICE, MOST_VECTORS = 5000, 40_000, 40
 # Vectors a lane, warps, programs of a multiprocessor.
-DEALT = ((8, 16, 2), (20, 16, 1), (16, 8, 2), (20, 8, 2), (12, 8, 3), (8, 8, 4), (20, 4, 4))
+DEALT = ((8, 16, 2), (12, 16, 1), (22, 16, 1), (16, 8, 2), (10, 8, 3), (8, 8, 4))
 # From here on a row may be dealt, or streamed (vectors).
 LEAST_DEALT, LEAST_STREAMED = 6000, 2**17
 
@@ -37,17 +41,23 @@ LEAST_DEALT, LEAST_STREAMED = 6000, 2**17
 def candidates(cols: int, size: int, edges: bool) -> Iterator[Shape]:
     """What may be fast for rows of ``cols`` elements of ``size`` bytes."""
     whole = vectors_of(cols, size, edges=False)
-    for lanes in (4, 8, 16, 32):
+    for lanes in (2, 4, 8, 16, 32):
         vectors = -(-whole // lanes)
-        if lanes <= whole and vectors <= (8 if lanes == 32 else 2):
-            for warps, most in ((1, 4), (4, 4), (4, 8)):
+        if lanes <= whole and vectors <= (8 if lanes == 32 else 4):
+            for warps, most in ((1, 4), (1, 8), (4, 4), (4, 8)):
                 rows = 32 * warps * max(1, most // vectors) // lanes
                 yield Shape("held", (lanes, 1 << (rows.bit_length() - 1), warps, 1))
     for warps in (2, 4, 8, 16, 32):
-        vectors = -(-vectors_of(cols, size, edges) // (32 * warps))
-        for raw in (False, True)[: 2 if size == 2 and vectors >= 4 else 1]:
-            for programs in {1, _fit(warps, vectors, size, raw)} if vectors >= 2 else ():
+        vectors, most = -(-vectors_of(cols, size, edges) // (32 * warps)), 2 * max(8, warps)
+        # With few vectors a lane, exponentials may stay; with many, words must.
+        for raw in {vectors > 3, vectors > 8} if size == 2 else {False}:
+            for programs in {1, _fit(warps, vectors, size, raw)} if 2 <= vectors <= most else ():
                 yield Shape("held", (32 * warps, 1, warps, programs), raw)
+    if LEAST_TWICE <= whole <= MOST_TWICE:
+        for warps, programs, kept in KEPT:
+            vectors = -(-vectors_of(cols, size, edges) // (32 * warps))
+            if kept < vectors <= MOST_VECTORS:
+                yield Shape("held", (32 * warps, 1, warps, programs, vectors - kept), size == 2)
     if whole >= LEAST_DEALT:
         yield from (Shape("grid", sizes, raw=size == 2) for sizes in DEALT)
     if whole >= LEAST_STREAMED:

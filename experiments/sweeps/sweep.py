@@ -29,11 +29,16 @@ class Fill:
 COPIES = tuple(v.name for v in BY_NAME.values() if v.ceiling)
 TORCH = ("torch_eager", "torch_naive", "torch_compile")
 TRITON = tuple(v.name for v in BY_NAME.values() if v.framework == "triton")
+# What triton_frontier chooses from: measured by experiments.tune_triton, and here as its choice.
+CHOSEN_FROM = ("triton_held", "triton_grid")
 TOPK = tuple(v.name for v in BY_NAME.values() if v.k)
 PEERS = tuple(v.name for v in BY_NAME.values() if v.framework == "peers")
 # What the scaling sweeps compare: torch, Triton, three steps of S4, the frontier and peers.
 S4_STEPS = ("cuda_thread_row", "cuda_block_tree", "cuda_float4")
-SCALED = (*COPIES, *TORCH, *TRITON, *S4_STEPS, "frontier", *PEERS)
+SCALED = (
+    *COPIES, *TORCH, *(name for name in TRITON if name not in CHOSEN_FROM), *S4_STEPS, "frontier",
+    *PEERS,
+)  # fmt: skip
 # The steps of S4 and of S5, in the order of publication.
 LADDER, WORKLOG = (
     tuple(v.name for v in BY_NAME.values() if v.framework == "cuda" and v.publication == source)

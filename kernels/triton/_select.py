@@ -14,7 +14,6 @@ from pathlib import Path
 
 from kernels.registry import ELEMENT_BYTES
 from kernels.triton import triton_grid, triton_held
-from kernels.triton._rows import VECTOR_BYTES
 from kernels.triton.triton_grid import Dealt
 from kernels.triton.triton_held import Held
 
@@ -103,9 +102,9 @@ def possible(shape: Shape, request: Request) -> bool:
     match shape.regime:
         case "held":
             held = shape.held
-            # An element of an edge needs a lane.
-            narrow = edges and held.lanes < VECTOR_BYTES // size - 1
-            return not narrow and held.vectors(cols, size, edges) <= held.room(size)
+            vectors = held.vectors(cols, size, edges)
+            # What is read twice is never a row's last.
+            return vectors <= held.room(size) and (not held.twice or held.twice + 2 <= vectors)
         case "grid":
             dealt = shape.dealt
             parts, _ = dealt.deal(cols, size, edges)
@@ -118,7 +117,7 @@ def _by_rule(request: Request) -> Shape:
     """A shape that serves any row on any GPU, and in the interpreter."""
     held = triton_held.rule(request.cols, request.size, request.edges)
     dealt = triton_grid.rule(request.size)
-    for shape in (Shape("held", held[:4], held.raw), Shape("grid", dealt[:3], dealt.raw)):
+    for shape in (Shape("held", held[:5], held.raw), Shape("grid", dealt[:3], dealt.raw)):
         if possible(shape, request):
             return shape
     return ONLINE

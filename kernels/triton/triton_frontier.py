@@ -73,7 +73,7 @@ def specialise(shape: Shape, cols: int, size: int, edges: bool) -> Specialisatio
         case "held":
             return triton_held.specialise(shape.held, cols, size, edges)
         case "grid":
-            return triton_grid.specialise(shape.dealt, size, edges)
+            return triton_grid.specialise(shape.dealt, cols, size, edges)
     return next(triton_online.specialisations())
 
 

@@ -25,6 +25,9 @@ from kernels.triton._rows import (
     LINE,
     PLAIN,
     VECTOR_BYTES,
+    correction,
+    cut,
+    edges_of,
     exponentials,
     largest,
     lie,
@@ -32,9 +35,11 @@ from kernels.triton._rows import (
     load_edges,
     pointers,
     registers,
+    relative_to,
     split,
     store,
     store_edges,
+    vector_at,
     vectors_of,
 )
 
@@ -110,9 +115,11 @@ def _gather(from_ptr, launch, parts, LANES: tl.constexpr):
             do_not_specialize_on_alignment=("x_ptr", "out_ptr"))  # fmt: skip
 def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift, rows, cols,
           parts, share, programs, LANES: tl.constexpr, VECTORS: tl.constexpr,
-          EDGES: tl.constexpr, ALIKE: tl.constexpr, RAW: tl.constexpr):  # fmt: skip
+          CUT: tl.constexpr, EDGES: tl.constexpr, ALIKE: tl.constexpr,
+          RAW: tl.constexpr):  # fmt: skip
     kind: tl.constexpr = x_ptr.dtype.element_ty
     V: tl.constexpr = 128 // kind.primitive_bitwidth
+    LINES: tl.constexpr = EDGES > 0
     x_ptr = tl.multiple_of(x_ptr - x_shift, 16)
     out_ptr = tl.multiple_of(out_ptr - out_shift, 16)
     lane = tl.arange(0, LANES)[None, :]
@@ -125,30 +132,34 @@ def _grid(x_ptr, out_ptr, scratch_ptr, x_stride, out_stride, x_shift, out_shift,
         # One row, as tensors of (1, 1).
         x_at = tl.full([1, 1], row, tl.int64) * x_stride + x_shift
         out_at = tl.full([1, 1], row, tl.int64) * out_stride + out_shift
-        lead, whole, tail, skipped = split(x_at, cols, V, EDGES, True)
+        lead, whole, tail, skipped = split(x_at, cols, V, LINES, LINES)
         first = part * share - skipped
-        number = (x_at + lead) // V + first + lane
+        number = vector_at(x_at + lead, V) + first
         low = tl.maximum(-first, 0)
         high = tl.minimum(whole - first, share)
         # The edges go with the first part.
         own_lead = tl.where(part == 0, lead, 0)
         own_tail = tl.where(part == 0, tail, 0)
 
-        xs = load(pointers(x_ptr, number, RAW), lane, low, high, kind, VECTORS)
+        xs = load(pointers(x_ptr, number, LANES, kind != tl.float32), low, high, kind, 0,
+                  VECTORS, CUT, LINES, "")  # fmt: skip
         edges = load_edges(x_ptr + x_at, lane, own_lead, own_tail, cols, EDGES)
         peak = largest(xs, edges, kind)
         # Of a part of nothing but -inf, exp(-inf - -inf) would be NaN; it adds 0 instead.
         near = tl.where(peak == _NONE, 0.0, peak)
-        es, edge_es, total = exponentials(xs, edges, near, kind)
-        _post(posts_ptr + 2 * ticket, launch, tl.max(peak), tl.max(total))
+        of = relative_to(near, kind)
+        es, edge_es, total = exponentials(xs, edges, 0.0, of, kind, RAW)
+        right = correction(near, of, kind)
+        _post(posts_ptr + 2 * ticket, launch, tl.max(peak), tl.max(total * right))
         base, total = _gather(posts_ptr + 2 * row * parts, launch, parts, LANES)
-        scale = tl.exp(near - base) / total
+        scale = right * tl.exp(near - base) / total
         if ALIKE:
-            to = pointers(out_ptr, (out_at + lead) // V + first + lane, False)
+            to = pointers(out_ptr, vector_at(out_at + lead, V) + first, LANES, False)
         else:
-            to = pointers(out_ptr, number, False) + (out_at - x_at)[:, :, None]
-        store(to, lane, low, high, xs, es, near, scale, kind)
-        store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, edge_es, scale, kind)
+            to = pointers(out_ptr, number, LANES, False) + (out_at - x_at)
+        own = tl.full([1, 1], 1, tl.int1)
+        store(to, low, high, own, xs, es, of, scale, kind, 0, VECTORS, CUT, LINES)
+        store_edges(out_ptr + out_at, lane, own_lead, own_tail, cols, own, edge_es, scale, kind)
         ticket = tl.atomic_add(scratch_ptr + 1, 1, sem="relaxed").to(tl.int32)
     if tl.atomic_add(scratch_ptr + 2, 1) == programs - 1:  # the last: ready for the next launch
         tl.store(scratch_ptr + 1, 0)
@@ -184,11 +195,24 @@ def launch(
     at = lie(x, out)
     _grid[(grid or programs,)](
         x, out, posts, x.stride(0), out.stride(0), at.x_shift, at.out_shift, rows, cols,
-        parts, share, programs, LANES=32 * dealt.warps, VECTORS=dealt.vectors,
-        EDGES=at.edges, ALIKE=at.alike, RAW=dealt.raw,
+        parts, share, programs,
+        **_constants(dealt, cols, x.element_size(), at.edges, at.alike),
         num_warps=dealt.warps, maxnreg=registers(dealt.warps, dealt.programs),
         launch_cooperative_grid=True,
     )  # fmt: skip
+
+
+@lru_cache(4096)
+def _constants(dealt: Dealt, cols: int, size: int, edges: bool, alike: bool) -> dict[str, int]:
+    lanes, width = 32 * dealt.warps, VECTOR_BYTES // size
+    parts, share = dealt.deal(cols, size, edges)
+    vectors = -(-share // lanes)
+    least = (cols - (width - 1 if edges else 0)) // width - (parts - 1) * share
+    return {
+        "LANES": lanes, "VECTORS": vectors, "CUT": cut(vectors, max(0, min(share, least)), lanes),
+        "EDGES": edges_of(cols, size, lanes) if edges else 0,
+        "ALIKE": alike, "RAW": dealt.raw,
+    }  # fmt: skip
 
 
 @cache
@@ -234,18 +258,19 @@ def rule(size: int) -> Dealt:
 
 
 def specialisations() -> Iterator[Specialisation]:
-    """The rule's, with edges and without."""
+    """The rule's for rows of 131,072 columns and, with edges, of one more."""
     for size in (4, 2):
-        yield from (specialise(rule(size), size, edges) for edges in (False, True))
+        yield from (specialise(rule(size), 131_072 + e, size, bool(e)) for e in (0, 1))
 
 
-def specialise(dealt: Dealt, size: int, edges: bool, alike: bool = True) -> Specialisation:
-    """The compilation that ``run`` takes for elements of ``size`` bytes."""
-    lanes = 32 * dealt.warps
-    constants = {"LANES": lanes, "VECTORS": dealt.vectors, "EDGES": edges, "ALIKE": alike,
-                 "RAW": dealt.raw}  # fmt: skip
+def specialise(
+    dealt: Dealt, cols: int, size: int, edges: bool, alike: bool = True
+) -> Specialisation:
+    """The compilation that ``run`` takes for rows of ``cols`` elements of ``size`` bytes."""
+    constants = _constants(dealt, cols, size, edges, alike)
+    held = constants["LANES"] * constants["VECTORS"]
     return Specialisation(
-        _grid, constants, dealt.warps, lanes * dealt.vectors * VECTOR_BYTES // size,
+        _grid, constants, dealt.warps, held * VECTOR_BYTES // size,
         dtypes=tuple(d for d, n in ELEMENT_BYTES.items() if n == size), plain=True,
         types={"scratch_ptr": "*i64"},
         options={

@@ -15,6 +15,7 @@ from experiments.layout import LAYOUTS
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import read_csv, validated
 from experiments.tidy import tidy
+from kernels.frontier.plans import REGIMES
 from tests.commands import ROOT, module
 from tests.experiments.counted import counted
 from tests.experiments.raw import Row, blocks, raw
@@ -170,7 +171,7 @@ def test_findings_count_where_the_planted_fault_was_found():
         made = evaluate(kept, "archive-test-gpu")
         return set(made.loc[made["measured"] == "sanitizer", "outcome"])
 
-    assert len(some) == 18
+    assert len(some) == 3 * len(REGIMES)
     assert outcomes(sanitized()) == {"met"}
     assert outcomes(sanitized(found_in=["chunks"])) == {"met", "missed"}
     clean = sanitized()

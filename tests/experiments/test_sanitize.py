@@ -46,7 +46,7 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
         some = list(cases(regime, H200))
         assert {c.dtype for c in some} == set(DTYPES), regime
         assert all(c.shape.regime == regime for c in some)
-        assert all(c.rows > 1 for c in some)
+        assert regime == "grid" or all(c.rows > 1 for c in some)
         apart = {c.layout.contiguous for c in some}
         assert apart == ({True} if regime == "tile" else {False, True}), regime
         assert True in {c.plan.edges for c in some}, regime

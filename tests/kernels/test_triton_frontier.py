@@ -25,7 +25,10 @@ from tests.reference import assert_softmax
 
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu has the same")
 
-HELD = [Held(4, 32, 4), Held(8, 8, 2), Held(32, 2, 1), Held(128, 1, 4), Held(64, 1, 2, raw=True)]
+HELD = [
+    Held(4, 32, 4), Held(2, 16, 1), Held(8, 8, 2), Held(32, 2, 1), Held(128, 1, 4),
+    Held(64, 1, 2, raw=True), Held(32, 1, 1, twice=2), Held(16, 2, 1, twice=7, raw=True),
+]  # fmt: skip
 # Rows and columns, elements before the input's and the output's first, elements between rows.
 PLACES = [
     (5, 781, 0, 0, 0), (3, 256, 0, 0, 8), (4, 63, 1, 1, 0), (6, 2, 3, 3, 4), (4, 300, 1, 2, 5),
@@ -54,8 +57,8 @@ def test_rows_anywhere_are_right_and_nothing_else_is_written(held: Held, dtype: 
     for place in PLACES:
         x, out, memory = placed(place, getattr(torch, dtype))
         request = Request(dtype, x.shape[1], lie(x, out).edges, 0, 0)
-        if not possible(Shape("held", held[:4], held.raw), request):
-            assert held.lanes < VECTOR_BYTES // size
+        if not possible(Shape("held", held[:5], held.raw), request):
+            assert held.twice or held.vectors(x.shape[1], size, request.edges) > held.room(size)
             continue
         triton_held.run(x, out, held)
         assert_softmax(x, out)
@@ -145,13 +148,13 @@ def test_odd_rows_move_as_vectors_but_for_their_edges():
     for dtype, accesses, element, alike in forms("held"):
         number = Held(512, 1, 16).vectors(triton_code.COLS, ELEMENT_BYTES[dtype], edges=True)
         assert accesses["ld.global.v4.b32"] == number
-        assert accesses[f"ld.global.{element}"] == 2
+        assert accesses[f"ld.global.{element}"] == 1
         width = VECTOR_BYTES // ELEMENT_BYTES[dtype]
         assert accesses.get("st.global.v4.b32", 0) == (number if alike else 0)
-        assert accesses[f"st.global.{element}"] == 2 + (0 if alike else number * width)
+        assert accesses[f"st.global.{element}"] == 1 + (0 if alike else number * width)
     for _, accesses, element, _ in forms("grid"):
         assert accesses["ld.global.v4.b32"] == accesses["st.global.v4.b32"] == 4
-        assert accesses[f"ld.global.{element}"] == accesses[f"st.global.{element}"] == 2
+        assert accesses[f"ld.global.{element}"] == accesses[f"st.global.{element}"] == 1
 
 
 def test_what_is_kept_as_it_came_is_exponentiated_twice():
@@ -160,8 +163,41 @@ def test_what_is_kept_as_it_came_is_exponentiated_twice():
         if kernel == "held":
             size = ELEMENT_BYTES[dtype]
             number = Held(512, 1, 16).vectors(triton_code.COLS, size, edges=True)
-            # Each element but the two of the edges; the compiler must not find that it knows half.
-            assert accesses["ex2"] == number * VECTOR_BYTES // size * (1 + int(raw)) + 2
+            # Each element but that of the edges; the compiler must not find that it knows some.
+            assert accesses["ex2"] == number * VECTOR_BYTES // size * (1 + int(raw)) + 1
+
+
+def test_what_is_not_held_is_loaded_twice_and_stored_once():
+    for dtype, accesses, _, _ in forms("twice"):
+        number = Held(512, 1, 16).vectors(triton_code.COLS, ELEMENT_BYTES[dtype], edges=True)
+        first, again = (
+            [count for name, count in accesses.items() if f"L1::{hint}" in name]
+            for hint in ("evict_last", "evict_first")
+        )
+        assert (first, again, accesses["ld.global.v4.b32"]) == ([3], [3], number - 3), dtype
+        assert accesses["st.global.v4.b32"] == number
+
+
+@interpreted
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_rounded_offset_serves_a_row_of_any_size(dtype: str):
+    """All exponentials take it alike: masks, shifts and the largest numbers leave the sum at 1."""
+    kind = getattr(torch, dtype)
+    far = torch.finfo(kind).min
+    x = torch.randn(9, 500, generator=torch.Generator().manual_seed(3)).to(kind)
+    x[1] += 1e4
+    x[2] -= 3e4
+    x[3] = far
+    x[4, 5:] = far
+    x[5, 9:] = -torch.inf
+    x[6, 3] = torch.finfo(kind).max
+    x[7, :] = far
+    x[7, 1] = -torch.inf
+    x[8, :250] = -torch.inf
+    for held in (Held(64, 1, 2), Held(16, 2, 1, twice=1), Held(16, 2, 1, raw=True)):
+        if kind == torch.float32 and held.raw:
+            continue
+        assert_softmax(x, triton_held.run(x, torch.full_like(x, torch.nan), held))
 
 
 def test_rows_that_share_a_warp_move_as_vectors_too():
@@ -198,7 +234,7 @@ def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
             assert held.lanes * held.rows >= 32 * held.warps
             number = vectors_of(cols, size, edges, held.rows == 1)
             assert held.lanes * held.vectors(cols, size, edges) >= number
-            assert not edges or held.lanes >= VECTOR_BYTES // size - 1
+            assert held.twice == 0 or held.twice + 2 <= held.vectors(cols, size, edges)
         case "grid":
             parts, share = shape.dealt.deal(cols, size, edges)
             assert share % LINE == 0
@@ -231,9 +267,8 @@ def test_every_width_has_candidates_that_hold_it(dtype: str, edges: bool):
             if shape.regime == "held":
                 held = shape.held
                 assert held.lanes * held.rows >= 32 * held.warps
-                assert held.vectors(cols, request.size, edges) * 4 < registers(
-                    held.warps, held.programs
-                )
+                kept = held.vectors(cols, request.size, edges) - held.twice
+                assert kept * 4 < registers(held.warps, held.programs)
 
 
 def test_the_shipped_table_chose_among_the_candidates():

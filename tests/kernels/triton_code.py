@@ -35,7 +35,7 @@ def accesses(spec: Specialisation, dtype: str) -> dict[str, int]:
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": spec.num_warps, **spec.options},
     )
-    return Counter(re.findall(r"ex2|(?:ld|st|atom)\.[\w.]*global[\w.]*", made.asm["ptx"]))
+    return Counter(re.findall(r"ex2|(?:ld|st|atom)\.[\w.]*global[\w.:]*", made.asm["ptx"]))
 
 
 def main() -> None:
@@ -46,8 +46,10 @@ def main() -> None:
             for alike in (True, False):
                 spec = triton_held.specialise(held, COLS, size, True, alike)
                 facts[f"held {dtype} {raw:d} {alike:d}"] = accesses(spec, dtype)
+            twice = triton_held.specialise(held._replace(twice=3), COLS, size, True)
+            facts[f"twice {dtype} {raw:d} 1"] = accesses(twice, dtype)
             facts[f"grid {dtype} {raw:d} 1"] = accesses(
-                triton_grid.specialise(dealt, size, True), dtype
+                triton_grid.specialise(dealt, 4 * COLS, size, True), dtype
             )
         several = triton_held.specialise(Held(8, 32, 4), 63, size, True)
         facts[f"several {dtype} 0 1"] = accesses(several, dtype)
