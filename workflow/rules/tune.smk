@@ -1,12 +1,14 @@
-# Which of the frontier's kernels serves which width: a table beside them, measured on this GPU.
+# Which kernel serves which rows: tables beside the frontier's kernels and Triton's, measured on this
+# GPU.
 
 
 rule tune:
-    """Measure the frontier's kernels at every width on this GPU; write the table it selects by."""
+    """Measure the frontier's kernels, and Triton's, on this GPU; write the tables they go by."""
     input:
-        ancient("experiments/tune.py"),
+        ancient(expand("experiments/{name}.py", name=["tune", "tune_triton"])),
     output:
-        f"results/{SOURCE.name}/tune.csv",
+        frontier=f"results/{SOURCE.name}/tune.csv",
+        triton=f"results/{SOURCE.name}/tune_triton.csv",
     log:
         f"results/logs/{SOURCE.name}/tune.log",
     conda:
@@ -15,7 +17,9 @@ rule tune:
     resources:
         gpu=1,
     params:
-        table=f"kernels/frontier/tables/{SOURCE.gpu}.json",
+        frontier=f"kernels/frontier/tables/{SOURCE.gpu}.json",
+        triton=f"kernels/triton/tables/{SOURCE.gpu}.json",
     shell:
-        "python -m experiments.tune --out {params.table} --log {output} > {log} 2>&1"
-        " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+        "(python -m experiments.tune --out {params.frontier} --log {output.frontier}"
+        " && python -m experiments.tune_triton --out {params.triton} --log {output.triton})"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
