@@ -36,7 +36,8 @@ def softmax(
     out        a tensor of x's shape and device and the result's dtype, with any strides, to be
                written and returned; may be ``x``
     dtype      what ``x`` is cast to first
-    invariant  a row's bits then depend neither on the number of rows nor on how a row is split
+    invariant  a row's bits then depend neither on the number of rows nor on how a row is split;
+               of no effect where torch.softmax computes
 
     Raises TypeError for what is no tensor or not floating-point, IndexError for a ``dim`` that
     ``x`` has not, ValueError for another ``out``, RuntimeError for ``out`` where gradients are
@@ -75,6 +76,7 @@ def _any(
             _warn_once()
         y = torch.softmax(x, dim, dtype=dtype)
     elif out is not None and not compiling and _direct(x, dim, out):
+        torch.autograd.graph.increment_version(out)  # whoever saved it for a gradient is told
         return ops.into(x, dim, out, invariant)
     else:
         y = ops.softmax(x, dim, dtype, invariant)

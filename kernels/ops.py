@@ -89,7 +89,7 @@ def _fake(x: Tensor, dim: int, dtype: torch.dtype | None, invariant: bool) -> Te
 def _cuda_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     if not serves(y, dim, y.dtype):
         return _torch_backward(grad, y, dim, input_dtype)
-    return _by_rows(backward.softmax_backward, _new(y), dim, grad, y).to(input_dtype)
+    return _by_rows(backward.softmax_backward, _new(y), dim, grad.to(y.dtype), y).to(input_dtype)
 
 
 def _torch_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:

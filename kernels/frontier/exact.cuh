@@ -1,6 +1,8 @@
 // exact: sums of exponentials that have no order.  Relative to the row's maximum exponentials lie
 // between 0 and 1; each is rounded to a multiple of 2^-40, and integers are added.
-//   error    2^-41 an element at most, of a sum of at least 1; rows of at most 2^24 elements
+//   error    2^-41 an element at most, of a sum of at least 1
+//   holds    rows of at most 2^23 elements: an exponential may exceed 1 by 2^-6 (reduce.cuh,
+//            Exponential), and the total stays below 2^64
 //   source   one grid for all summands: Demmel and Nguyen 2013, Fast Reproducible Floating-Point
 //            Summation
 #pragma once

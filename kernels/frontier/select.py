@@ -24,7 +24,7 @@ TABLES = Path(__file__).parent / "tables"
 DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
-INVARIANT_COLS = 2**24  # exact.cuh
+INVARIANT_COLS = 2**23  # exact.cuh
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Entry:
 # By dtype, edges or none, and the rows that were measured (MANY: as many as fill the GPU); in order
 # of cols.
 Table = Mapping[tuple[str, bool, int], tuple[Entry, ...]]
-MANY = 2**31
+MANY = 2**63
 
 
 def measured(gpu: str) -> bool:

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS)
     Partial row;
     if constexpr (INVARIANT) {
         __shared__ Total of_warps[WARPS];
-        float max = edge;
+        float max = larger(edge, -CUDART_INF_F); // NaN in the form in which it is the largest
         sweep([&](int, const uint4(&raw)[EACH]) { max = larger(max, largest<T>(raw)); });
         if (float over = max_over<32>(max); lane == 0)
             of_warp[number].max = over;

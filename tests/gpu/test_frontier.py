@@ -12,6 +12,7 @@ from experiments.pool import pool
 from kernels.compiled import Job
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES, Plan, Shape
+from kernels.frontier.select import INVARIANT_COLS
 from kernels.launch import architecture
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
@@ -160,6 +161,17 @@ def test_invariant_bits_are_one_whatever_the_regime_the_rows_and_the_place(cols:
             assert torch.equal(alone, expected[2:3]), shape
             if shape.regime != "tile":
                 assert torch.equal(run(apart, torch.empty_like(x), shape), expected), shape
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_invariant_sums_hold_at_their_widest(dtype: str):
+    from kernels.frontier.frontier import softmax
+
+    # Of 261,120 the exponential in bfloat16 exceeds 1 by as much as it can.
+    for value in (0.0, 261_120.0 if dtype == "bfloat16" else 49_984.0):
+        x = torch.full((1, INVARIANT_COLS), value, dtype=getattr(torch, dtype), device="cuda")
+        y = softmax(x, torch.empty_like(x), invariant=True)
+        assert check(x, y).ok, value
 
 
 def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():

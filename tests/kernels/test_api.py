@@ -146,6 +146,15 @@ def test_memory_that_overlaps_in_part_is_written_after_it_was_read(served: list[
     assert_close(softmax(x, out=out), expected)
 
 
+def test_a_gradient_that_needs_what_out_overwrote_is_refused(served: list[str]):
+    x, weight = torch.randn(4, 5), torch.randn(4, 5, requires_grad=True)
+    loss = (weight * x).sum()
+    softmax(x, out=x)
+    assert served
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 X = torch.randn(3, 5)
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no tensor": (lambda: softmax([1.0]), TypeError, "got list"),  # pyright: ignore

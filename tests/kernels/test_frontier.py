@@ -148,7 +148,7 @@ def test_an_invariant_row_beyond_the_sums_is_refused():
         "float32", rows=1, cols=INVARIANT_COLS + 1, edges=0, contiguous=True, lines=False, arch=90,
         multiprocessors=132, invariant=True,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="at most 16777216 columns"):
+    with pytest.raises(ValueError, match="at most 8388608 columns"):
         select(wide, DEFAULT)
 
 
