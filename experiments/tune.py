@@ -160,6 +160,17 @@ def measure(
     return {shape: median(copy) / median(some) for shape, some in times.items()}
 
 
+def fastest_first(point: dict[str, Any], found: dict[Any, float]) -> list[dict[str, Any]]:
+    """The entries of a table for ``point``, by the fraction of copy that each shape reached."""
+    return [
+        {
+            **point, "regime": shape.regime, "sizes": list(shape.sizes), "raw": shape.raw,
+            "fraction_of_copy": round(value, 4),
+        }
+        for shape, value in sorted(found.items(), key=lambda item: -item[1])
+    ]  # fmt: skip
+
+
 def write_table(out: Path, entries: list[dict[str, Any]]) -> None:
     """Write ``entries``, a line each, to ``out``, and where, when and of which code they are."""
     gpu = torch.cuda.get_device_properties(0)
@@ -194,17 +205,9 @@ def main(
     flush, entries, rows = timer.Flush("cuda"), [], []
     for r, shapes in track(asked.items(), "tuning"):
         ready = [s for s in shapes if done[s, r, arch]]
-        found = sorted(
-            measure(r.dtype, r.rows, r.cols, ready, flush).items(), key=lambda item: -item[1]
-        )
-        told: list[dict[str, Any]] = [
-            {
-                "dtype": r.dtype, "edges": bool(r.edges),
-                "rows": r.rows if r.rows < MANY else None, "cols": r.cols, "regime": shape.regime,
-                "sizes": list(shape.sizes), "raw": shape.raw, "fraction_of_copy": round(value, 4),
-            }
-            for shape, value in found
-        ]  # fmt: skip
+        few = r.rows if r.rows < MANY else None
+        point = {"dtype": r.dtype, "edges": bool(r.edges), "rows": few, "cols": r.cols}
+        told = fastest_first(point, measure(r.dtype, r.rows, r.cols, ready, flush))
         rows += told
         entries += told[:1]
         log.parent.mkdir(parents=True, exist_ok=True)

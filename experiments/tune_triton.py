@@ -7,7 +7,7 @@ As experiments.tune does for the frontier's.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import torch
@@ -16,7 +16,7 @@ from rich.progress import track
 
 from experiments import timer
 from experiments.pool import pool
-from experiments.tune import measure, write_table
+from experiments.tune import fastest_first, measure, write_table
 from kernels.frontier.select import MANY
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -111,14 +111,8 @@ def main(
             print(failure)
     flush, entries, rows = timer.Flush("cuda"), [], []
     for (dtype, edges, cols), shapes in track(asked.items(), "tuning"):
-        found = measure(dtype, MANY, cols, shapes, flush, run)
-        told: list[dict[str, Any]] = [
-            {
-                "dtype": dtype, "edges": edges, "cols": cols, "regime": shape.regime,
-                "sizes": list(shape.sizes), "raw": shape.raw, "fraction_of_copy": round(value, 4),
-            }
-            for shape, value in sorted(found.items(), key=lambda item: -item[1])
-        ]  # fmt: skip
+        point = {"dtype": dtype, "edges": edges, "cols": cols}
+        told = fastest_first(point, measure(dtype, MANY, cols, shapes, flush, run))
         rows += told
         entries += told[:1]
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates
+from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
 from kernels.frontier.plans import VECTOR_BYTES, Shape
 from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, possible
 
@@ -46,3 +46,13 @@ def test_the_shipped_table_chose_among_them():
         *SMALL_CHUNKS,
         *DEEP_CHUNKS,
     }
+
+
+def test_the_fastest_shape_comes_first():
+    slow, fast = Shape("block", (128, 1)), Shape("cluster", (128, 4, 1), raw=True)
+    told = fastest_first({"cols": 9}, {slow: 0.5, fast: 0.98765})
+    assert [e["regime"] for e in told] == ["cluster", "block"]
+    assert told[0] == {
+        "cols": 9, "regime": "cluster", "sizes": [128, 4, 1], "raw": True,
+        "fraction_of_copy": 0.9877,
+    }  # fmt: skip
