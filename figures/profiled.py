@@ -103,11 +103,15 @@ def chosen(path: Path, hardware: Path, archive: Path | None) -> tuple[pd.DataFra
     return read(archive / "profile.csv"), page.read_hardware(archive / "hardware.json")
 
 
-def note(table: pd.DataFrame, facts: dict[str, Any], words: str) -> str:
-    """The stamp: what is drawn, who counted, where the counts came from."""
+def note(
+    table: pd.DataFrame, facts: dict[str, Any], words: str, variants: Sequence[str] = ()
+) -> str:
+    """The stamp: what is drawn, who counted, where the counts came from, who was not counted."""
     parts = [words, f"counted by {table['profiler'].iloc[0]}", *page.origin(facts)]
     if table.loc[table["status"] == "ok", "stale"].any():
         parts.append("hollow bars and marks are stale: counted with earlier code")
+    if lacking := [look(v).label for v in variants if v not in set(table["variant"])]:
+        parts.append(f"not counted: {', '.join(lacking)}")
     return " · ".join(parts)
 
 
@@ -136,6 +140,6 @@ def main(
             data = data[data[POINT].apply(tuple, axis=1).isin([*chain(*rows)])]
             if data.empty:
                 raise page.BadInput(f"{table} counts none of this figure's points; {ADVICE}")
-            page.save(panels(data, draw, rows), note(data, facts, words), stem, tall=tall)
+            page.save(panels(data, draw, rows), note(data, facts, words, variants), stem, tall=tall)
 
     typer.run(command)

@@ -155,6 +155,10 @@ def test_stale_counts_are_hollow_and_told(made: pd.DataFrame, hardware: Path, tm
     fresh = profiled.note(table.assign(stale=False), facts, "words")
     assert "stale" not in fresh
     assert fresh.startswith(f"words · counted by {PROFILER} · NVIDIA H200 · archive · ")
+    assert "not counted" not in fresh
+    known = table["variant"].iloc[0]
+    lacking = profiled.note(table, facts, "words", [known, "a_new_one"])
+    assert lacking.endswith("not counted: a_new_one")
 
 
 @pytest.mark.parametrize("name", FIGURES)
