@@ -1,9 +1,15 @@
 """Triton's kernels for all widths on the GPU, where they could go wrong."""
 
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice, product
+
 import pytest
 import torch
 
 from experiments.check import check, planted
+from experiments.pool import pool
 from experiments.tune_triton import DEALT
 from kernels.launch import bind
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -27,6 +33,55 @@ SHAPES = [
     ONLINE,
 ]
 WIDTHS = (1, 2, 7, 31, 63, 64, 257, 1000, 4097, 20_001, 50_257, 65_536, 131_072, 300_001)
+SPECIAL_WIDTHS = (63, 1000, 50_257, 131_072)
+DRAWN = 100  # random inputs
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """All kernels of this file, compiled on all cores: one process would take minutes longer."""
+    jobs = [("shape", *job) for job in product(SHAPES, DTYPES, (*WIDTHS, *SPECIAL_WIDTHS))]
+    jobs += [("chosen", dtype, cols) for dtype, cols in product(DTYPES, astride())]
+    jobs += [("drawn", number) for number in range(DRAWN)]
+    with pool("cuda") as processes:
+        list(processes.map(_compile, jobs))
+
+
+def _compile(job: tuple) -> None:
+    """Call what a test will call; that it fails, the test is to say."""
+    softmax = bind("triton_frontier")
+    with suppress(Exception):
+        match job:
+            case "shape", shape, dtype, cols:
+                for _, x, out, _ in layouts(3, cols, getattr(torch, dtype)):
+                    if fits(shape, x, out):
+                        run(x, out, shape)
+            case "chosen", dtype, cols:
+                x = torch.zeros(5, cols, dtype=getattr(torch, dtype), device="cuda")
+                softmax(x, torch.empty_like(x))
+            case _, number:
+                (x,) = islice(drawn(), number, number + 1)
+                softmax(x, torch.empty(x.shape, dtype=x.dtype, device="cuda"))
+        torch.cuda.synchronize()
+
+
+def astride() -> list[int]:
+    """Each width that the table was measured at, and its neighbours."""
+    chosen = {e.cols for entries in table("nvidia-h200").values() for e in entries}
+    return sorted({c + d for c in chosen for d in (-1, 0, 1) if c < 300_000})
+
+
+def drawn() -> Iterator[torch.Tensor]:
+    """Inputs of random dtype, shape, stride and offset."""
+    draw = random.Random(1)
+    for number in range(DRAWN):
+        dtype = getattr(torch, draw.choice(DTYPES))
+        cols = int(2 ** draw.uniform(0, 18))
+        rows = draw.randint(1, max(50, min(400, 2**20 // cols)))
+        stride, offset = cols + draw.choice((0, 0, 1, 8, 13)), draw.choice((0, 0, 1, 3, 8))
+        memory = torch.zeros(rows * stride + offset, dtype=dtype, device="cuda")
+        x = memory.as_strided((rows, cols), (stride, 1), offset)
+        yield x.copy_(planted(rows, cols, dtype, "cuda", seed=number))
 
 
 def fits(shape: Shape, x: torch.Tensor, out: torch.Tensor) -> bool:
@@ -61,7 +116,7 @@ def test_a_shape_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, dt
     assert done > 4 or (shape.raw and dtype == "float32")
 
 
-@pytest.mark.parametrize("cols", [63, 1000, 50_257, 131_072])
+@pytest.mark.parametrize("cols", SPECIAL_WIDTHS)
 def test_special_rows_are_torchs(cols: int):
     x = torch.randn(6, cols, device="cuda")
     x[0] = -torch.inf
@@ -126,26 +181,16 @@ def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_widths_astride_every_threshold(dtype: str):
     softmax = bind("triton_frontier")
-    chosen = {e.cols for entries in table("nvidia-h200").values() for e in entries}
-    for cols in sorted({c + d for c in chosen for d in (-1, 0, 1) if c < 300_000}):
+    for cols in astride():
         x = planted(max(5, 2**16 // cols), cols, getattr(torch, dtype), "cuda", seed=cols)
         verdict = check(x, softmax(x, torch.full_like(x, torch.nan)))
         assert verdict.ok, (cols, verdict.reason)
 
 
 def test_random_shapes_strides_and_offsets_agree_with_float64():
-    import random
-
-    draw, softmax = random.Random(1), bind("triton_frontier")
-    for number in range(100):
-        dtype = getattr(torch, draw.choice(DTYPES))
-        cols = int(2 ** draw.uniform(0, 18))
-        rows = draw.randint(1, max(50, min(400, 2**20 // cols)))
-        stride, offset = cols + draw.choice((0, 0, 1, 8, 13)), draw.choice((0, 0, 1, 3, 8))
-        memory = torch.zeros(rows * stride + offset, dtype=dtype, device="cuda")
-        x = memory.as_strided((rows, cols), (stride, 1), offset)
-        x.copy_(planted(rows, cols, dtype, "cuda", seed=number))
-        y = softmax(x, torch.full((rows, cols), torch.nan, dtype=dtype, device="cuda"))
-        assert check(x, y).ok, (number, dtype, rows, cols, stride, offset)
+    softmax = bind("triton_frontier")
+    for x in drawn():
+        y = softmax(x, torch.full(x.shape, torch.nan, dtype=x.dtype, device="cuda"))
+        assert check(x, y).ok, (x.dtype, x.shape, x.stride(), x.storage_offset())
     empty = torch.empty(0, 5, device="cuda")
     assert softmax(empty, torch.empty_like(empty)).shape == (0, 5)
