@@ -34,17 +34,29 @@ def forkserver(*modules: str, inductor: bool) -> ForkServerContext:
 @contextmanager
 def pool(device: str) -> Iterator[ProcessPoolExecutor]:
     """A process for each core, in which kernels are compiled and run side by side."""
-    processes = forkserver("experiments.correctness", inductor=device == "cuda")
-    with ProcessPoolExecutor(cores(), processes) as executor, _no_choices_kept():
+    inductor = device == "cuda"
+    processes = forkserver("experiments.correctness", inductor=inductor)
+    first = _take_the_first_choice if inductor else None
+    with ProcessPoolExecutor(cores(), processes, first) as executor, _no_choices_kept():
         yield executor
+
+
+def _take_the_first_choice() -> None:
+    """Let Inductor compile all that it may choose from, and time none of it.
+
+    Timing takes the GPU for itself, one process after another: most of the pool's time.
+    """
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    CachingAutotuner.bench = lambda *_, **__: 1.0
 
 
 @contextmanager
 def _no_choices_kept() -> Iterator[None]:
-    """Drop what Inductor's autotuning chose meanwhile.
+    """Drop what Inductor chose meanwhile without timing it.
 
-    Processes that share the GPU time one another's kernels, and their choice would be kept for the
-    blocks; a block, alone on the GPU, chooses for itself before it times anything.
+    It would be kept for the blocks; a block, alone on the GPU, chooses for itself before it times
+    anything.
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 

@@ -7,6 +7,7 @@ Both in one pool of processes, because a pool takes ten seconds to start.
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -32,17 +33,19 @@ def main(
         from experiments.examine import GpuLost
         from experiments.warm import warm_all
 
+        start = time.perf_counter()
         try:
             table = check_all(processes, device)
         except GpuLost as lost:
             print(lost, file=sys.stderr)
             raise typer.Exit(1) from lost
+        checked = f"checked in {time.perf_counter() - start:.0f} s"
         # Not at the same time: its memory could be what a check needs.
         warmed = warm_all(processes, mode) if device == "cuda" else "nothing to compile"
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)
     counts = table["status"].value_counts()
-    print(", ".join([*(f"{count} {status}" for status, count in counts.items()), warmed]))
+    print(", ".join([*(f"{count} {status}" for status, count in counts.items()), checked, warmed]))
     for row in table[table["status"] == "wrong"].itertuples():
         print(f"wrong: {row.variant} {row.dtype} {row.case} ({row.rows}, {row.cols}): {row.reason}")
 

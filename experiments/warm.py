@@ -1,14 +1,19 @@
 """Compile what the sweeps will run, so that their blocks find everything in caches."""
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
+from itertools import chain
+
+import pandas as pd
 
 from experiments.sweeps import SWEEPS, Point
 from kernels.registry import variant
 
 
-def warm(points: Mapping[Point, tuple[str, ...]]) -> None:
-    """Call each point's variants once, on memory that nobody reads.
+def warm(points: Mapping[Point, tuple[str, ...]]) -> Mapping[str, float]:
+    """Call each point's variants once, on memory that nobody reads; seconds by variant.
 
     A failure is left for the block's check, which reports it with its reason.
     """
@@ -17,17 +22,21 @@ def warm(points: Mapping[Point, tuple[str, ...]]) -> None:
     from kernels.launch import load
     from kernels.outputs import empty_output
 
-    for point, name in ((p, n) for p, names in points.items() for n in names):
-        try:
-            x = torch.zeros(
-                point.rows, point.cols, dtype=getattr(torch, point.dtype), device="cuda"
-            )
-            load(name)(x, empty_output(variant(name), x))
-            torch.cuda.synchronize()
-        except Exception:
-            continue
-        finally:
-            torch.cuda.empty_cache()
+    seconds = dict.fromkeys(chain.from_iterable(points.values()), 0.0)
+    for point, names in points.items():
+        with suppress(torch.OutOfMemoryError):
+            dtype = getattr(torch, point.dtype)
+            x = torch.zeros(point.rows, point.cols, dtype=dtype, device="cuda")
+            for name in names:
+                start = time.perf_counter()
+                with suppress(Exception):
+                    load(name)(x, empty_output(variant(name), x))
+                    torch.cuda.synchronize()
+                seconds[name] += time.perf_counter() - start
+            # Other processes need the memory; after each call, the next would map it anew.
+            del x
+        torch.cuda.empty_cache()
+    return seconds
 
 
 def points(mode: str) -> dict[Point, tuple[str, ...]]:
@@ -49,7 +58,7 @@ def _compiles(name: str, point: Point) -> bool:
 
 
 def warm_all(processes: Executor, mode: str) -> str:
-    """Warm every point of ``mode``; says how many."""
+    """Warm every point of ``mode``; says how many, and what took how long."""
     found = points(mode)
     # Rows of one width share most of what is compiled, so one process takes all of them.
     widths: dict[tuple[str, int], dict[Point, tuple[str, ...]]] = {}
@@ -57,5 +66,8 @@ def warm_all(processes: Executor, mode: str) -> str:
         widths.setdefault((point.dtype, point.cols), {})[point] = names
     # The most calls first: they take longest.
     tasks = sorted(widths.values(), key=lambda task: -sum(map(len, task.values())))
-    list(processes.map(warm, tasks))
-    return f"compiled for {len(found)} points"
+    start = time.perf_counter()
+    seconds = pd.DataFrame(processes.map(warm, tasks)).sum().sort_values(ascending=False)
+    took = time.perf_counter() - start
+    shares = ", ".join(f"{name} {s:.0f} s" for name, s in seconds.items() if s >= 1)
+    return f"compiled for {len(found)} points in {took:.0f} s; of the processes' time: {shares}"

@@ -1,6 +1,9 @@
 """What is compiled before the first block is what the blocks will run."""
 
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import Executor, Future
+from itertools import chain
 
 import pytest
 
@@ -41,7 +44,12 @@ class Here(Executor):
 
 def test_a_width_is_one_task_and_the_most_calls_come_first(monkeypatch: pytest.MonkeyPatch):
     seen: list[dict[Point, tuple[str, ...]]] = []
-    monkeypatch.setattr(warm, "warm", seen.append)
+
+    def one_second(task: dict[Point, tuple[str, ...]]) -> Mapping[str, float]:
+        seen.append(task)
+        return Counter(chain.from_iterable(task.values()))
+
+    monkeypatch.setattr(warm, "warm", one_second)
     said = warm.warm_all(Here(), "quick")
     calls = [sum(map(len, task.values())) for task in seen]
     assert calls == sorted(calls, reverse=True)
@@ -49,4 +57,6 @@ def test_a_width_is_one_task_and_the_most_calls_come_first(monkeypatch: pytest.M
     assert all(len(width) == 1 for width in widths)
     assert len(set.union(*widths)) == len(seen)
     assert {p: names for task in seen for p, names in task.items()} == warm.points("quick")
-    assert said == f"compiled for {len(warm.points('quick'))} points"
+    assert said.startswith(f"compiled for {len(warm.points('quick'))} points in 0 s;")
+    rows = sum("triton_row" in names for names in warm.points("quick").values())
+    assert f"triton_row {rows} s" in said
