@@ -11,13 +11,12 @@ template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, boo
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
     constexpr int WARPS = THREADS / 32;
-    Row<T, EDGES> in(x + blockIdx.x * x_stride, cols);
-    int start = int(threadIdx.x) - (EDGES ? in.lead() : 0);
+    using Mine = Share<EDGES, THREADS, VECTORS>;
+    Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
+    int start = Mine::thread() - (EDGES ? in.lead() : 0);
     int lane = threadIdx.x % 32, number = threadIdx.x / 32;
     Held<T, VECTORS, RAW> held;
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i)
-        held.raw[i] = in.load(start + THREADS * i);
+    load<32, Mine::STEP>(in, start, held.raw);
     held.edge = in.load_edge(threadIdx.x);
 
     Partial row;
@@ -41,7 +40,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 
     out += blockIdx.x * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
-        store<32>(in, out, start + THREADS * i, 0, in.vectors, vector);
+        in.store(out, start + Mine::STEP * i, 0, in.vectors, vector);
     });
     in.store_edge(out, threadIdx.x, edge);
 }

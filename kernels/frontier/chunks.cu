@@ -23,7 +23,6 @@
 
 #include "bulk.cuh"
 #include "deal.cuh"
-#include "store.cuh"
 
 template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, int EDGES,
           bool INVARIANT>
@@ -60,7 +59,9 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     __syncthreads();
     Place<SLOTS> slot;
     Place<CHIP> at;
-    auto chunk = [&](int2 w) { return Chunk<T, EDGES>(x, x_stride, cols, w, vectors); };
+    auto chunk = [&](int2 w) {
+        return Chunk<T, EDGES>(x + w.x * x_stride, out + w.x * out_stride, cols, w.y, vectors);
+    };
     auto next = [&] {
         slot.next();
         at.next();
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
                 T *to = out + w.x * out_stride;
                 probabilities(held[i], of, [&](int n, uint4 vector) {
                     int k = c.start + thread + WRITERS * 32 * n;
-                    store<32>(c.row, to, k, c.first, c.last, vector);
+                    c.row.store(to, k, c.first, c.last, vector);
                 });
                 c.row.store_edge(to, c.edge_thread(thread), of(edge[i]));
                 take(held[i], edge[i]);

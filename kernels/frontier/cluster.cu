@@ -17,17 +17,16 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     constexpr int WARPS = THREADS / 32, EXCHANGES = INVARIANT ? 2 : 1;
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long number = blockIdx.x / BLOCKS;
-    Row<T, EDGES> in(x + number * x_stride, cols);
+    Row<T, EDGES> in(x + number * x_stride, out + number * out_stride, cols);
     // Equal shares in whole lines.
     int lead = EDGES ? in.lead() : 0;
     int share = (lead + in.vectors + BLOCKS * LINE - 1) / (BLOCKS * LINE) * LINE;
     int first = max(0, rank * share - lead), last = min(in.vectors, (rank + 1) * share - lead);
-    int start = rank * share + int(threadIdx.x) - lead;
+    using Mine = Share<EDGES, THREADS, VECTORS>;
+    int start = rank * share + Mine::thread() - lead;
 
     Held<T, VECTORS, RAW> held;
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i)
-        held.raw[i] = start + THREADS * i < last ? in.load(start + THREADS * i) : nothing<T>();
+    load<32, Mine::STEP>(in, start, held.raw, last);
     held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[EXCHANGES][WARPS];
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 
     out += number * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
-        store<32>(in, out, start + THREADS * i, first, last, vector);
+        in.store(out, start + Mine::STEP * i, first, last, vector);
     });
     if (rank == 0)
         in.store_edge(out, threadIdx.x, edge);

@@ -3,6 +3,7 @@
 //   source   shared/KERNELS.md, Dc: words that carry the launch's number need no fence
 #pragma once
 #include "exact.cuh"
+#include "load.cuh"
 
 // A pair of a ticket, each half beside the launch's number: who sees the number sees the half.
 struct Posted {
@@ -100,23 +101,31 @@ template <class T, int EDGES> struct Chunk {
     Row<T, EDGES> row;
     int number, start, first, last;
 
-    __device__ Chunk(const T *x, long long stride, int cols, int2 which, int vectors)
-        : row(x + which.x * stride, cols), number(which.y) {
+    __device__ Chunk(const T *x, const T *out, int cols, int number, int vectors)
+        : row(x, out, cols), number(number) {
         start = number * vectors - row.lead();
         first = max(0, start);
         last = min(row.vectors, start + vectors);
     }
 
     __device__ int offset() const { return first - start; }
-    __device__ int size() const { return max(0, last - first); }
+    // Vectors of the input that hold the chunk's: one more where boundaries lie apart.
+    __device__ int size() const {
+        int own = max(0, last - first);
+        return EDGES == 2 && own > 0 && row.past > 0 ? own + 1 : own;
+    }
 
     // Vectors thread, thread + THREADS, ... of the slot; -inf where they are not the chunk's.
     template <int THREADS, int N>
     __device__ void load(const uint4 *slot, int thread, uint4 (&raw)[N]) const {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            int k = start + thread + THREADS * i;
-            raw[i] = k >= first && k < last ? slot[thread + THREADS * i] : nothing<T>();
+            int at = thread + THREADS * i, k = start + at;
+            bool mine = k >= first && k < last;
+            raw[i] = mine ? slot[at] : nothing<T>();
+            if constexpr (EDGES == 2)
+                if (mine)
+                    raw[i] = shifted<T>(raw[i], slot[at + 1], row.past * int(sizeof(T)));
         }
     }
 

@@ -102,7 +102,7 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             grid, tickets = rows * parts, rows * parts * (1 + shape.invariant)
             arguments += [parts, None]
         case "chunks":
-            dealt = deal(shape, cols, asked.size, asked.lines)
+            dealt = deal(shape, cols, asked.size, asked.edges, asked.lines)
             grid, shared = asked.multiprocessors, plan.ring_bytes
             tickets = rows * dealt.tickets * (1 + shape.invariant)
             arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], None]

@@ -19,17 +19,16 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned number = *(volatile unsigned *)&scratch->launches + 1;
     number += number == 0; // what was never written is 0
-    Row<T, EDGES> in(x + number_of_row * x_stride, cols);
+    Row<T, EDGES> in(x + number_of_row * x_stride, out + number_of_row * out_stride, cols);
     // Equal shares in whole lines.
     int lead = EDGES ? in.lead() : 0;
     int share = (lead + in.vectors + parts * LINE - 1) / (parts * LINE) * LINE;
     int first = max(0, rank * share - lead), last = min(in.vectors, (rank + 1) * share - lead);
-    int start = rank * share + int(threadIdx.x) - lead;
+    using Mine = Share<EDGES, THREADS, VECTORS>;
+    int start = rank * share + Mine::thread() - lead;
 
     Held<T, VECTORS, RAW> held;
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i)
-        held.raw[i] = start + THREADS * i < last ? in.load(start + THREADS * i) : nothing<T>();
+    load<32, Mine::STEP>(in, start, held.raw, last);
     held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[1 + INVARIANT][WARPS], of_row[1 + INVARIANT];
@@ -71,7 +70,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 
     out += number_of_row * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
-        store<32>(in, out, start + THREADS * i, first, last, vector);
+        in.store(out, start + Mine::STEP * i, first, last, vector);
     });
     if (rank == 0)
         in.store_edge(out, threadIdx.x, edge);

@@ -3,7 +3,7 @@
 // 16-bit rows take half the registers.
 #pragma once
 #include "exact.cuh"
-#include "store.cuh"
+#include "load.cuh"
 
 template <class T, int VECTORS, bool RAW> struct Held {
     uint4 raw[VECTORS];

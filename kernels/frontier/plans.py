@@ -63,7 +63,7 @@ class Shape:
         """Why rows of ``cols`` elements of ``size`` bytes cannot go this way; '' if they can."""
         if self.regime == "tile" and not contiguous:
             return "rows are not side by side"
-        if self.regime == "warp" and edges and self.sizes[0] < 2 * (VECTOR_BYTES // size - 1):
+        if self.regime == "warp" and self.sizes[0] < edge_elements(size, edges):
             return "fewer lanes than elements at the edges"
         return ""
 
@@ -148,6 +148,14 @@ def vectors_from_line(cols: int, size: int, edges: int) -> int:
     return max(1, cols * size // VECTOR_BYTES) + (LINE - 1 if edges else 0)
 
 
+def edge_elements(size: int, edges: int) -> int:
+    """The most elements of ``size`` bytes that a row has before and after its vectors.
+
+    Those at either end are less than one vector, or less than two where results lie otherwise.
+    """
+    return 2 * (edges * VECTOR_BYTES // size - 1) if edges else 0
+
+
 def tile_rows(shape: Shape, cols: int, size: int) -> int:
     """Rows of a tile: a power of two of at most TILE_BYTES a thread, or one row."""
     rows = max(1, TILE_BYTES * shape.sizes[1] // (cols * size))
@@ -181,9 +189,10 @@ class Deal:
     tickets: int
 
 
-def deal(shape: Shape, cols: int, size: int, lines: bool) -> Deal:
+def deal(shape: Shape, cols: int, size: int, edges: int, lines: bool) -> Deal:
     """For rows of ``cols`` elements of ``size`` bytes, which may all start with a line."""
-    most, together = shape.sizes[0], shape.sizes[4]
+    # Where results lie otherwise, a chunk's last vector is in part the next chunk's first.
+    most, together = shape.sizes[0] - LINE * (edges == APART), shape.sizes[4]
     vectors = vectors_from_line(cols, size, not lines)
     each = -(-vectors // -(-vectors // most))
     each = -(-each // LINE) * LINE

@@ -15,6 +15,7 @@ from kernels.frontier.plans import (
     HOPPERS,
     Shape,
     deal,
+    edge_elements,
     vectors_from_line,
 )
 from kernels.registry import ELEMENT_BYTES
@@ -119,7 +120,7 @@ def possible(shape: Shape, request: Request) -> bool:
     if shape.why_not(request.cols, request.size, request.edges, request.contiguous):
         return False
     if shape.regime == "chunks":
-        dealt = deal(shape, request.cols, request.size, request.lines)
+        dealt = deal(shape, request.cols, request.size, request.edges, request.lines)
         room = request.multiprocessors * (shape.sizes[1] // shape.sizes[4])
         return dealt.tickets <= room
     if shape.regime == "grid":  # all blocks at once
@@ -131,7 +132,7 @@ def possible(shape: Shape, request: Request) -> bool:
 def _by_rule(request: Request) -> Shape:
     """A shape that serves any row on any GPU."""
     vectors = vectors_from_line(request.cols, request.size, request.edges)
-    least = 16 if request.edges else 1
+    least = max(16, edge_elements(request.size, request.edges)) if request.edges else 1
     if vectors <= 128:
         lanes = next((n for n in (1, 2, 4, 8, 16) if n >= max(least, vectors / 2)), 32)
         return Shape("warp", (lanes,))

@@ -7,7 +7,7 @@
 //   source   online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867
 
 #include "exact.cuh"
-#include "store.cuh"
+#include "load.cuh"
 
 constexpr int EACH = 4; // vectors on their way at once
 
@@ -15,16 +15,15 @@ template <class T, int THREADS, int EDGES, bool INVARIANT>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
     constexpr int WARPS = THREADS / 32;
-    Row<T, EDGES> in(x + blockIdx.x * x_stride, cols);
-    int start = int(threadIdx.x) - (EDGES ? in.lead() : 0);
+    using Mine = Share<EDGES, THREADS, EACH>;
+    Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
+    int start = Mine::thread() - (EDGES ? in.lead() : 0);
     int lane = threadIdx.x % 32, number = threadIdx.x / 32;
     // All of this thread's vectors, EACH at a time; the lanes of a warp take the same trips.
     auto sweep = [&](auto visit) {
         for (int j = start; j - lane < in.vectors; j += THREADS * EACH) {
             uint4 raw[EACH];
-#pragma unroll
-            for (int i = 0; i < EACH; ++i)
-                raw[i] = in.load(j + THREADS * i);
+            load<32, Mine::STEP>(in, j, raw);
             visit(j, raw);
         }
     };
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(THREADS)
     out += blockIdx.x * out_stride;
     sweep([&](int j, const uint4(&raw)[EACH]) {
         probabilities(raw, of, [&](int i, uint4 vector) {
-            store<32>(in, out, j + THREADS * i, 0, in.vectors, vector);
+            in.store(out, j + Mine::STEP * i, 0, in.vectors, vector);
         });
     });
     in.store_edge(out, threadIdx.x, of(edge));

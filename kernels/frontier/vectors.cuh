@@ -3,7 +3,8 @@
 // A row is the elements before its first 16-byte boundary, vectors, and the elements after its last
 // boundary.  The elements outside (fewer than two vectors of them) go one to a thread, so that no
 // vector is ever cut.  EDGES says whether there may be such elements: 0, none; 1, some, and where
-// the results go they lie as in the input; 2, there they may lie otherwise.
+// the results go they lie as in the input; 2, there they may lie otherwise, and the boundaries are
+// those of the results (load.cuh).
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -123,29 +124,53 @@ template <class T> __device__ int past_boundary(const T *p) {
     return int(reinterpret_cast<unsigned long long>(p) % 16 / sizeof(T));
 }
 
-// Where a row lies: ``head`` elements, ``vectors`` vectors, ``tail`` elements.
+// Where a row lies: ``head`` elements, ``vectors`` vectors, ``tail`` elements.  With EDGES 2 the
+// vectors start ``past`` elements after a boundary of the input, and head and tail are so long that
+// all vectors between boundaries of which they take elements are the row's: fewer than four
+// vectors.
 template <class T, int EDGES> struct Row {
     const T *row;
-    int cols, head, vectors, tail;
+    int cols, head, vectors, tail, past;
 
-    __device__ Row(const T *row, int cols) : row(row), cols(cols), head(0), tail(0) {
-        if constexpr (EDGES > 0) {
-            head = min(cols, (WIDTH<T> - past_boundary(row)) % WIDTH<T>);
-            tail = (cols - head) % WIDTH<T>;
+    __device__ Row(const T *row, int cols) : Row(row, row, cols) {}
+    __device__ Row(const T *row, const T *to, int cols)
+        : row(row), cols(cols), head(0), tail(0), past(0) {
+        if constexpr (EDGES > 0)
+            head = (WIDTH<T> - past_boundary(EDGES == 2 ? to : row)) % WIDTH<T>;
+        if constexpr (EDGES == 2) {
+            past = past_boundary(row + head);
+            head += past > head ? WIDTH<T> : 0;
         }
+        if constexpr (EDGES > 0)
+            head = min(cols, head);
         vectors = (cols - head) / WIDTH<T>;
+        if constexpr (EDGES == 2)
+            vectors = past > 0 ? max(0, (cols - head + past) / WIDTH<T> - 1) : vectors;
+        if constexpr (EDGES > 0)
+            tail = EDGES == 2 ? cols - head - vectors * WIDTH<T> : (cols - head) % WIDTH<T>;
     }
 
-    __device__ const uint4 *body() const { return reinterpret_cast<const uint4 *>(row + head); }
-
-    // Vectors from the start of a line to the body: who counts from there asks for whole lines.
-    __device__ int lead() const {
-        return int(reinterpret_cast<unsigned long long>(row + head) / 16 % LINE);
+    // From the last boundary of the input that is no later than the vectors.
+    __device__ const uint4 *body() const {
+        return reinterpret_cast<const uint4 *>(row + head - past);
     }
 
     // Vector i of the body, -inf outside.
     __device__ uint4 load(int i) const {
         return unsigned(i) < unsigned(vectors) ? body()[i] : nothing<T>();
+    }
+
+    // Vectors from the start of a line to the body: who counts from there asks for whole lines.
+    __device__ int lead() const {
+        return int(reinterpret_cast<unsigned long long>(body()) / 16 % LINE);
+    }
+
+    // Vector k into the row at ``out``, if it is from ``first`` to before ``last``.
+    __device__ void store(T *out, int k, int first, int last, uint4 vector) const {
+        T *at = out + head + k * WIDTH<T>;
+        bool mine = k >= first && k < last;
+        if (mine)
+            *reinterpret_cast<uint4 *>(at) = vector;
     }
 
     // The column of the edges' element of thread ``lane`` of the row's; -1 where it has none.

@@ -6,7 +6,7 @@
 //   source   warp rows as in PyTorch's softmax; shared/KERNELS.md, W
 
 #include "exact.cuh"
-#include "store.cuh"
+#include "load.cuh"
 
 template <class T, int LANES, int VECTORS, int EDGES, bool INVARIANT>
 __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_stride,
@@ -14,12 +14,11 @@ __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_s
     long long row = blockIdx.x * (128ll / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool mine = row < rows; // lanes without a row shuffle all the same
-    Row<T, EDGES> in(x + (mine ? row : 0) * x_stride, cols);
+    long long there = mine ? row : 0;
+    Row<T, EDGES> in(x + there * x_stride, out + there * out_stride, cols);
 
     uint4 raw[VECTORS];
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i)
-        raw[i] = in.load(lane + LANES * i);
+    load<LANES, LANES>(in, lane, raw);
     float edge = in.load_edge(lane);
 
     float max = max_over<LANES>(larger(largest<T>(raw), edge));
@@ -44,7 +43,7 @@ __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_s
 #pragma unroll
         for (float &e : v[i])
             e *= scale;
-        store<LANES>(in, out, lane + LANES * i, 0, last, pack<T>(v[i]));
+        in.store(out, lane + LANES * i, 0, last, pack<T>(v[i]));
     }
     if (mine)
         in.store_edge(out, lane, edge * scale);

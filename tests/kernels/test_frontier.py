@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from kernels.frontier.backward_plans import BackwardPlan
 from kernels.frontier.compiler import AHEAD, ahead
 from kernels.frontier.plans import (
+    ALIKE,
+    APART,
     LINE,
+    NONE,
     REGIMES,
     TILE_BYTES,
     VECTOR_BYTES,
@@ -40,7 +43,8 @@ ENTRIES = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 def requests(draw: st.DrawFn) -> Request:
     dtype = draw(st.sampled_from(DTYPES))
     cols = draw(st.one_of(st.integers(1, 5000), st.integers(1, 2**23)))
-    edges = cols * ELEMENT_BYTES[dtype] % VECTOR_BYTES != 0 or draw(st.booleans())
+    ragged = cols * ELEMENT_BYTES[dtype] % VECTOR_BYTES != 0
+    edges = draw(st.sampled_from((ALIKE, APART) if ragged else (NONE, ALIKE, APART)))
     arch, multiprocessors = draw(st.sampled_from([(80, 108), (90, 132), (100, 148)]))
     return Request(
         dtype=dtype, rows=draw(st.integers(1, 2**22)), cols=cols, edges=edges,
@@ -70,15 +74,17 @@ def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
             assert shape.sizes[0] * plan.held >= share
             assert shape.sizes[1] * share >= vectors
         case "chunks":
-            dealt = deal(shape, request.cols, request.size, request.lines)
-            assert dealt.vectors <= shape.sizes[0]
+            dealt = deal(shape, request.cols, request.size, request.edges, request.lines)
+            # A chunk takes a vector more from memory where results lie otherwise.
+            assert dealt.vectors + (request.edges == APART) <= shape.sizes[0]
             assert dealt.vectors % LINE == 0
             needed = vectors_from_line(request.cols, request.size, not request.lines)
             assert dealt.chunks * dealt.vectors >= needed > (dealt.chunks - 1) * dealt.vectors
             assert dealt.tickets * shape.sizes[4] >= dealt.chunks
     # What lies at the edges goes one element to a thread of the row's.
-    if request.edges and shape.regime in ("warp", "block", "cluster", "stream"):
-        assert shape.sizes[0] >= 2 * (VECTOR_BYTES // request.size - 1)
+    if shape.regime in ("warp", "block", "cluster", "grid", "stream"):
+        most = {NONE: 0, ALIKE: 1, APART: 2}[request.edges] * VECTOR_BYTES // request.size - 1
+        assert shape.sizes[0] >= 2 * most
 
 
 def test_a_row_beyond_all_rings_is_streamed():
