@@ -59,12 +59,14 @@ def allow(function: Any, name: str, value: int) -> None:
 class Prepared:
     """A launch without its stream and its pointers; it belongs to the thread that made it.
 
-    ``arguments`` are the kernel's integers, of 32 or 64 bits, and None for every pointer.
+    ``arguments`` are the kernel's integers, of 32 or 64 bits, and None for every pointer.  An
+    ``early`` kernel may be on the GPU before its predecessor in the stream is done, and has to wait
+    for it by itself (frontier/turn.cuh).
     """
 
     def __init__(
         self, function: Any, grid: int, threads: int, shared: int, arguments: Sequence[int | None],
-        cluster: int = 1, cooperative: bool = False,
+        cluster: int = 1, cooperative: bool = False, early: bool = False,
     ) -> None:  # fmt: skip
         self.function, self.stream = function, 0
         self.config = config = driver.CUlaunchConfig()
@@ -79,6 +81,9 @@ class Prepared:
         if cooperative:
             attributes.append(_attribute("COOPERATIVE"))
             attributes[-1].value.cooperative = 1
+        if early:
+            attributes.append(_attribute("PROGRAMMATIC_STREAM_SERIALIZATION"))
+            attributes[-1].value.programmaticStreamSerializationAllowed = 1
         if attributes:
             config.attrs = attributes
         config.numAttrs = len(attributes)

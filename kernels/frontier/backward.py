@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernels.frontier.backward_plans import backward_plan
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
-from kernels.frontier.plans import VECTOR_BYTES, WARP_THREADS
+from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, WARP_THREADS
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -53,4 +53,5 @@ def _prepare(*tensors: Tensor) -> Launch:
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
     arguments = [None, None, None, *strides, cols, rows]
-    return Prepared(function, grid, plan.threads, 0, arguments, cluster)
+    early = gpu(device).arch in HOPPERS
+    return Prepared(function, grid, plan.threads, 0, arguments, cluster, early=early)

@@ -11,6 +11,7 @@ template <class T, int THREADS, int VECTORS, int EDGES>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long) {
+    await_turn();
     long long row = blockIdx.x;
     Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
     int start = int(threadIdx.x) - (EDGES ? at.row.lead() : 0);

@@ -13,6 +13,7 @@ template <class T, int THREADS, int VECTORS, int BLOCKS, int EDGES>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long) {
+    await_turn();
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long row = blockIdx.x / BLOCKS;
     Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);

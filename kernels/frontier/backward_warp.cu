@@ -11,6 +11,7 @@ template <class T, int LANES, int VECTORS, int EDGES>
 __global__ void __launch_bounds__(128)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long rows) {
+    await_turn();
     long long row = blockIdx.x * (128ll / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool mine = row < rows; // lanes without a row shuffle all the same

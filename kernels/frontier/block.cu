@@ -11,6 +11,7 @@ template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, boo
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
     constexpr int WARPS = THREADS / 32;
+    await_turn();
     using Mine = Share<EDGES, THREADS, VECTORS>;
     Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
     int start = Mine::thread() - (EDGES ? in.lead() : 0);

@@ -42,6 +42,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int tickets = (chunks + together - 1) / together; // of a row
 
+    await_turn();
     if (threadIdx.x < CHIP) {
         int s = threadIdx.x;
         if (s < SLOTS)

@@ -14,6 +14,7 @@ template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, bool RAW, in
           bool INVARIANT>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    await_turn();
     constexpr int WARPS = THREADS / 32, EXCHANGES = INVARIANT ? 2 : 1;
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long number = blockIdx.x / BLOCKS;

@@ -20,6 +20,7 @@ from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import (
     ALIKE,
     APART,
+    HOPPERS,
     LINE,
     NONE,
     VECTOR_BYTES,
@@ -111,7 +112,8 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
     dealing = tickets > 0
-    ready = Prepared(function, grid, plan.threads, shared, arguments, cluster, dealing)
+    early = asked.arch in HOPPERS  # their kernels await their turn (turn.cuh)
+    ready = Prepared(function, grid, plan.threads, shared, arguments, cluster, dealing, early)
     return _posting(ready, tickets, device) if dealing else ready
 
 
@@ -152,7 +154,7 @@ def _request(x: Tensor, out: Tensor, invariant: bool = False) -> Request:
         dtype=NAMES[x.dtype], rows=rows, cols=cols,
         edges=edges,
         contiguous=x_stride == out_stride == cols,
-        lines=(x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
+        lines=edges != APART and (x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
         arch=device.arch, multiprocessors=device.multiprocessors, invariant=invariant,
     )  # fmt: skip
 

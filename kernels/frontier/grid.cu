@@ -14,6 +14,7 @@ template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, boo
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows,
             int parts, Scratch *scratch) {
+    await_turn();
     constexpr int WARPS = THREADS / 32;
     int number_of_row = blockIdx.x / parts, rank = blockIdx.x % parts;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -62,16 +63,15 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     } else {
         row = exchanged(Merge<false>(), 0, held.over_warp());
     }
-    // Nobody reads what was posted after the last block is here: ready for the next launch.
-    if (threadIdx.x == 0 && atomicAdd(&scratch->done, 1) == gridDim.x - 1) {
-        scratch->done = 0;
-        scratch->launches = number;
-    }
-
     out += number_of_row * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
         in.store(out, start + Mine::STEP * i, first, last, vector);
     });
     if (rank == 0)
         in.store_edge(out, threadIdx.x, edge);
+    // Nobody reads what was posted after the last block is here: ready for the next launch.
+    if (threadIdx.x == 0 && atomicAdd(&scratch->done, 1) == gridDim.x - 1) {
+        scratch->done = 0;
+        scratch->launches = number;
+    }
 }

@@ -83,6 +83,9 @@ class Plan:
     def expression(self, c_type: str) -> str:
         """The kernel as C++ names it, for elements of ``c_type``."""
         shape, sizes, edges = self.shape, self.shape.sizes, self.edges
+        if shape.regime == "cluster" and edges == APART and self.held > 16:
+            # Each lane has two vectors more on their way (load.cuh): registers for them.
+            sizes = (*sizes[:-1], max(1, sizes[-1] - 1))
         match shape.regime:
             case "warp":
                 arguments = (*sizes, self.held, edges)

@@ -15,6 +15,7 @@ template <class T, int THREADS, int EDGES, bool INVARIANT>
 __global__ void __launch_bounds__(THREADS)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
     constexpr int WARPS = THREADS / 32;
+    await_turn();
     using Mine = Share<EDGES, THREADS, EACH>;
     Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
     int start = Mine::thread() - (EDGES ? in.lead() : 0);

@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(THREADS)
     long long first = blockIdx.x * (long long)tile;
     int count = int(min((long long)tile, rows - first)), elements = count * cols;
     // All of the tile's elements as one row; in shared memory they lie by 16 bytes as in ``x``.
+    await_turn();
     Row<T, 1> in(x + first * cols, elements);
     T *held = reinterpret_cast<T *>(shared) + (WIDTH<T> - in.head) % WIDTH<T>;
     unsigned bytes = in.vectors * 16;

@@ -118,6 +118,23 @@ def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, d
         assert torch.equal(run(inside, inside, shape), expected)
 
 
+@pytest.mark.parametrize("shape", REGIMES, ids=str)
+def test_a_kernel_that_comes_early_waits_for_the_one_before(shape: Shape):
+    cols = max(c for c in WIDTHS[shape.regime] if c <= 50_257)
+    # So many that the first kernel takes a while, and few enough to leave room for the second.
+    x = planted(min(24, 2**22 // cols), cols, torch.float32, "cuda", seed=5)
+    from kernels.frontier.frontier import run
+
+    between, twice = torch.empty_like(x), torch.empty_like(x)
+    run(x, between, shape)
+    torch.cuda.synchronize()
+    expected = run(between, twice, shape).clone()
+    for _ in range(50):
+        between.fill_(torch.nan)
+        run(run(x, between, shape), twice, shape)
+        assert torch.equal(twice, expected)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cols", SPECIAL_WIDTHS)
 def test_special_rows_are_torchs(cols: int, dtype: str):
