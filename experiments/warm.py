@@ -11,6 +11,9 @@ import pandas as pd
 from experiments.sweeps import SWEEPS, Point
 from kernels.registry import variant
 
+# What compiles anew for every number of rows.
+PER_SHAPE = ("torch_compile", "triton_constant")
+
 
 def warm(points: Mapping[Point, tuple[str, ...]]) -> Mapping[str, float]:
     """Call each point's variants once, on memory that nobody reads; seconds by variant.
@@ -57,15 +60,24 @@ def _compiles(name: str, point: Point) -> bool:
     return jit and v.refusal(point.dtype, point.cols) is None
 
 
+def _tasks(found: Mapping[Point, tuple[str, ...]]) -> list[dict[Point, tuple[str, ...]]]:
+    """``found`` in parts, each for one process, those first that take longest."""
+    shapes, widths = {}, {}
+    for point, names in found.items():
+        alone = tuple(name for name in names if name in PER_SHAPE)
+        shapes[point] = {point: alone} if alone else {}
+        # Rows of one width share most of what else is compiled, so one process takes all of them.
+        if shared := tuple(name for name in names if name not in PER_SHAPE):
+            widths.setdefault((point.dtype, point.cols), {})[point] = shared
+    wide_first = sorted(shapes, key=lambda point: -point.cols)
+    most_first = sorted(widths.values(), key=lambda task: -sum(map(len, task.values())))
+    return [task for task in (*(shapes[point] for point in wide_first), *most_first) if task]
+
+
 def warm_all(processes: Executor, mode: str) -> str:
     """Warm every point of ``mode``; says how many, and what took how long."""
     found = points(mode)
-    # Rows of one width share most of what is compiled, so one process takes all of them.
-    widths: dict[tuple[str, int], dict[Point, tuple[str, ...]]] = {}
-    for point, names in found.items():
-        widths.setdefault((point.dtype, point.cols), {})[point] = names
-    # The most calls first: they take longest.
-    tasks = sorted(widths.values(), key=lambda task: -sum(map(len, task.values())))
+    tasks = _tasks(found)
     start = time.perf_counter()
     seconds = pd.DataFrame(processes.map(warm, tasks)).sum().sort_values(ascending=False)
     took = time.perf_counter() - start

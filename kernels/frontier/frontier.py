@@ -154,7 +154,7 @@ def _request(x: Tensor, out: Tensor, invariant: bool = False) -> Request:
         dtype=NAMES[x.dtype], rows=rows, cols=cols,
         edges=edges,
         contiguous=x_stride == out_stride == cols,
-        lines=edges != APART and (x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
+        lines=(x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
         arch=device.arch, multiprocessors=device.multiprocessors, invariant=invariant,
     )  # fmt: skip
 

@@ -130,14 +130,14 @@ template <class T> __device__ int past_boundary(const T *p) {
 // all vectors between boundaries of which they take elements are the row's: fewer than four
 // vectors.
 template <class T, int EDGES> struct Row {
-    const T *row, *to;
+    const T *row;
     int cols, head, vectors, tail, past;
 
     __device__ Row(const T *row, int cols) : Row(row, row, cols) {}
     __device__ Row(const T *row, const T *to, int cols)
-        : row(row), to(EDGES == 2 ? to : row), cols(cols), head(0), tail(0), past(0) {
+        : row(row), cols(cols), head(0), tail(0), past(0) {
         if constexpr (EDGES > 0)
-            head = (WIDTH<T> - past_boundary(this->to)) % WIDTH<T>;
+            head = (WIDTH<T> - past_boundary(EDGES == 2 ? to : row)) % WIDTH<T>;
         if constexpr (EDGES == 2) {
             past = past_boundary(row + head);
             head += past > head ? WIDTH<T> : 0;
@@ -161,10 +161,9 @@ template <class T, int EDGES> struct Row {
         return unsigned(i) < unsigned(vectors) ? body()[i] : nothing<T>();
     }
 
-    // Vectors from the start of a line to the body, with EDGES 2 of the results: who counts from
-    // there asks for whole lines, and writes whole ones.
+    // Vectors from the start of a line to the body: who counts from there asks for whole lines.
     __device__ int lead() const {
-        return int(reinterpret_cast<unsigned long long>(to + head) / 16 % LINE);
+        return int(reinterpret_cast<unsigned long long>(body()) / 16 % LINE);
     }
 
     // Vector k into the row at ``out``, if it is from ``first`` to before ``last``.

@@ -42,7 +42,7 @@ class Here(Executor):
         return done
 
 
-def test_a_width_is_one_task_and_the_most_calls_come_first(monkeypatch: pytest.MonkeyPatch):
+def test_a_width_is_one_task_but_for_what_compiles_for_each_shape(monkeypatch: pytest.MonkeyPatch):
     seen: list[dict[Point, tuple[str, ...]]] = []
 
     def one_second(task: dict[Point, tuple[str, ...]]) -> Mapping[str, float]:
@@ -51,12 +51,23 @@ def test_a_width_is_one_task_and_the_most_calls_come_first(monkeypatch: pytest.M
 
     monkeypatch.setattr(warm, "warm", one_second)
     said = warm.warm_all(Here(), "quick")
-    calls = [sum(map(len, task.values())) for task in seen]
+    names = [set(chain.from_iterable(task.values())) for task in seen]
+    alone = [task for task, some in zip(seen, names, strict=True) if some <= set(warm.PER_SHAPE)]
+    assert seen[: len(alone)] == alone
+    assert all(len(task) == 1 for task in alone)
+    cols = [point.cols for task in alone for point in task]
+    assert cols == sorted(cols, reverse=True)
+    shared = seen[len(alone) :]
+    calls = [sum(map(len, task.values())) for task in shared]
     assert calls == sorted(calls, reverse=True)
-    widths = [{(point.dtype, point.cols) for point in task} for task in seen]
+    widths = [{(point.dtype, point.cols) for point in task} for task in shared]
     assert all(len(width) == 1 for width in widths)
-    assert len(set.union(*widths)) == len(seen)
-    assert {p: names for task in seen for p, names in task.items()} == warm.points("quick")
+    assert len(set.union(*widths)) == len(shared)
+    together: dict[Point, set[str]] = {}
+    for point, some in chain.from_iterable(task.items() for task in seen):
+        assert not together.setdefault(point, set()) & set(some)
+        together[point].update(some)
+    assert together == {p: set(some) for p, some in warm.points("quick").items()}
     assert said.startswith(f"compiled for {len(warm.points('quick'))} points in 0 s;")
     rows = sum("triton_row" in names for names in warm.points("quick").values())
     assert f"triton_row {rows} s" in said
