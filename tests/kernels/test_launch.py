@@ -1,6 +1,8 @@
 """Binding a variant: what a machine lacks and what a caller gets wrong is said, not met below."""
 
+import importlib
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -91,6 +93,26 @@ def test_a_peer_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest
     monkeypatch.delitem(sys.modules, "kernels.peers.quack", raising=False)
     with pytest.raises(Unavailable, match=r"quack needs .*pip install --group peers"):
         load.__wrapped__("quack")
+
+
+def test_liger_is_imported_without_what_it_only_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ops = tmp_path / "liger_kernel" / "ops"
+    ops.mkdir(parents=True)
+    (ops / "softmax.py").write_text("_softmax_single_block_forward_kernel = 1")
+    (ops / "utils.py").write_text(
+        "try:\n    import peft\nexcept ImportError:\n    peft = None\n"
+        "def calculate_settings(cols): return peft\n"
+    )
+    (tmp_path / "peft.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "kernels.peers.liger", raising=False)
+    module = importlib.import_module("kernels.peers.liger")
+    assert module.calculate_settings(5) is None
+    assert importlib.import_module("peft").__file__  # for everybody else it is there
+    for name in ("peft", "kernels.peers.liger", *(n for n in sys.modules if "liger_kernel" in n)):
+        del sys.modules[name]
 
 
 WRONG_ARGUMENTS = {
