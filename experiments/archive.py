@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -122,10 +123,15 @@ def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
     if len(commits) != 1 or not re.fullmatch(r"[0-9a-f]{40}", min(commits)):
         found = ", ".join(sorted(commits))
         _refuse(f"{path} was measured at commit {found}; expected one clean commit: measure again")
-    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
-    measured = zip(table["variant"], table["kernel_sha256"], strict=True)
-    if stale := sorted({name for name, sha in measured if now.get(name) != sha}):
+    measured = set(zip(table["variant"], table["kernel_sha256"], strict=True))
+    if stale := sorted({name for name, sha in measured if _now().get(name) != sha}):
         _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")
+
+
+@cache
+def _now() -> dict[str, str]:
+    """The variants' code, read once for all tables of an archive."""
+    return {name: variant_sha256(v) for name, v in BY_NAME.items()}
 
 
 def _refuse(message: str) -> NoReturn:

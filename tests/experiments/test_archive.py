@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import typer
@@ -31,10 +32,10 @@ def samples(**changes: object) -> list[Row]:
     return [*blocks("copy_torch", *times, **facts), *blocks("torch_eager", *times, **facts)]
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """A finished full run."""
-    folder = tmp_path / "results" / "local-test-gpu"
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished full run, and beside it the archive that it makes; tests get copies."""
+    folder = tmp_path_factory.mktemp("finished") / "results"
     (folder / "raw").mkdir(parents=True)
     (folder / "benchmarks").mkdir()
     (folder / "hardware.json").write_text(json.dumps(FACTS))
@@ -46,14 +47,18 @@ def results(tmp_path: Path) -> Path:
     for name in RAW_FILES:
         sweep = name.removeprefix("raw/").removesuffix(".csv.gz")
         write_raw(raw(*samples(sweep=sweep)), folder / name)
+    pack(folder, folder.with_name("archive"))
     return folder
 
 
 @pytest.fixture
-def packed(results: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "archive" / "test-gpu"
-    pack(results, folder)
-    return folder
+def results(finished: Path, tmp_path: Path) -> Path:
+    return copytree(finished, tmp_path / "results" / "local-test-gpu")
+
+
+@pytest.fixture
+def packed(finished: Path, tmp_path: Path) -> Path:
+    return copytree(finished.with_name("archive"), tmp_path / "archive" / "test-gpu")
 
 
 def refusal(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:

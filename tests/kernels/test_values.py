@@ -56,7 +56,8 @@ def test_steps_rounded_to_16_bits_are_rejected(name: str, dtype: str):
 
 @pytest.mark.parametrize(("name", "dtype"), list(zip(TRITON, cycle(DTYPES))))
 def test_the_odd_shape(name: str, dtype: str):
-    x = planted(1823, 781, getattr(torch, dtype), DEVICE, seed=0)
+    # S2's shape; the interpreter takes milliseconds a row, and shares fewer out as unevenly.
+    x = planted(1823 if DEVICE == "cuda" else 131, 781, getattr(torch, dtype), DEVICE, seed=0)
     y = torch.full_like(x, float("nan"))
     assert bind(name)(x, y) is y
     assert_softmax(x, y)
