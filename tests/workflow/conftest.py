@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kernels.registry import ARCHITECTURES
+from tests.builds import built, shared
 from tests.workflow.checkout import checkout
 from tests.workflow.recorded import record
 
@@ -32,6 +34,13 @@ def copy(tmp_path: Path, recording: Path) -> Path:
     root = checkout(tmp_path / "checkout")
     shutil.copytree(recording, root / "experiments" / "archive" / recording.name)
     return root
+
+
+@pytest.fixture
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """This checkout's cache has every kernel: a workflow that builds them finds them there."""
+    for arch in ARCHITECTURES:
+        built(arch, shared(tmp_path_factory))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from workflow.tables import PROFILE_FIGURES
 CONFIG = ["--config", f"source={SOURCE}"]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
     done = snakemake(copy, *CONFIG)
     assert done.returncode == 0, done.stdout

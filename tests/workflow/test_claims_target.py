@@ -19,6 +19,7 @@ CONFIG = ["--config", f"source={SOURCE}"]
 SWEEPS = ("vocab_scaling", "batch_scaling")
 
 
+@pytest.mark.usefixtures("compiled")
 def test_the_verdicts_are_made_and_printed(copy: Path):
     done = snakemake(copy, "claims", *CONFIG)
     assert done.returncode == 0, done.stdout
