@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from kernels import compiled, cuda_compiler, registry, triton_compiler
-from kernels.compiled import Compiled, CompileError, Job, Kernel, Resources, ptxas_facts
+from kernels.compiled import (
+    CACHE,
+    Compiled,
+    CompileError,
+    Job,
+    Kernel,
+    Resources,
+    ptxas_facts,
+)
 from kernels.cuda_compiler import compile_cuda
 from kernels.registry import Launch, Variant, variant
 from kernels.triton_compiler import compile_triton
@@ -21,6 +29,12 @@ ROW_F64 = Job("triton_row_f64", "float32", "sm_90")
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(compiled, "CACHE", tmp_path / "cache")
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This checkout's cache: what a test only looks at may have been compiled before."""
+    monkeypatch.setattr(compiled, "CACHE", CACHE)
 
 
 @pytest.fixture
@@ -150,6 +164,7 @@ def test_a_report_without_the_kernel_or_its_registers_is_an_error_that_says_so()
         ptxas_facts("Compiling entry function 'a' nothing of use", "a")
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_file_is_compiled_at_once_for_all_its_tiles():
     made = compile_cuda(variant("cuda_online_row"), replace(JOB, variant="cuda_online_row"))
     rows = [kernel.resources for kernel in made.kernels]
@@ -163,6 +178,7 @@ def test_a_file_is_compiled_at_once_for_all_its_tiles():
     assert len({kernel.symbol for kernel in made.kernels}) == 14
 
 
+@pytest.mark.usefixtures("kept")
 def test_exact_functions_are_another_compilation():
     fast, exact = (
         compile_cuda(variant(name), replace(JOB, variant=name))
@@ -176,6 +192,7 @@ def test_exact_functions_are_another_compilation():
     )
 
 
+@pytest.mark.usefixtures("kept")
 def test_exp2f_of_a_scaled_argument_is_the_machine_code_of_expf_intrinsic(sources: Path):
     header = sources / "cuda" / "exponential.cuh"
     v, job = variant("cuda_block_row"), replace(JOB, variant="cuda_block_row")

@@ -50,10 +50,16 @@ def assert_complete(raw: pd.DataFrame) -> None:
         assert (rows["reason"] == "").all() == (statuses == {"ok"})
 
 
-def test_smoke_from_nothing_and_nothing_twice(copy: Path):
-    done = snakemake(copy, "smoke", *CONFIG)
+def test_smoke_from_nothing_through_a_kill_and_nothing_twice(copy: Path):
+    path = copy / MADE / "raw" / "smoke.csv.gz"
+    first = start_and_kill(copy, "smoke")
+    assert not path.exists()
+
+    done = snakemake(copy, "smoke", *CONFIG)  # the same command again
     assert done.returncode == 0, done.stdout
-    assert_complete(read_raw(copy / MADE / "raw" / "smoke.csv.gz"))
+    raw = read_raw(path)
+    assert_complete(raw)
+    pd.testing.assert_frame_equal(raw[raw["block"] == 0], first)
     assert {p.suffix for p in (copy / MADE / "figures").glob("smoke.*")} == {".svg", ".png", ".pdf"}
 
     checked = pd.read_csv(copy / MADE / "correctness.csv")
@@ -73,18 +79,6 @@ def test_smoke_from_nothing_and_nothing_twice(copy: Path):
     again = snakemake(copy, "smoke", *CONFIG)
     assert again.returncode == 0
     assert "Nothing to be done" in again.stdout
-
-
-def test_a_killed_run_goes_on_where_it_stopped(copy: Path):
-    raw = copy / MADE / "raw" / "smoke.csv.gz"
-    first = start_and_kill(copy, str(raw.relative_to(copy)))
-    assert not raw.exists()
-
-    done = snakemake(copy, str(raw.relative_to(copy)), *CONFIG)  # the same command again
-    assert done.returncode == 0, done.stdout
-    table = read_raw(raw)
-    assert_complete(table)
-    pd.testing.assert_frame_equal(table[table["block"] == 0], first)
 
 
 def start_and_kill(root: Path, target: str) -> pd.DataFrame:
