@@ -40,7 +40,7 @@ smoke: $(VENV)/gpu.stamp
 
 # pytest comes last, and its summary ends the output.
 test: lint
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check

@@ -13,7 +13,7 @@ from kernels import build
 from kernels.cuda_compiler import instances
 from kernels.registry import ARCHITECTURES, ROOT, VARIANTS, variant
 from kernels.triton.triton_hybrid import FAST_COLS
-from tests import builds
+from tests import shared
 from tests.commands import module
 from tests.errata.compiler import disassembled, opcodes
 
@@ -33,7 +33,7 @@ def read(folder: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a build of everything for one architecture, from nothing."""
-    return builds.built(request.param, builds.shared(tmp_path_factory))
+    return shared.built(request.param, tmp_path_factory)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def cache(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     They have to be compiled by a process that has just met a compiler's error.
     """
-    made = builds.built("sm_90", builds.shared(tmp_path_factory)) / "cache"
+    made = shared.built("sm_90", tmp_path_factory) / "cache"
     copy = shutil.copytree(made, tmp_path / "cache")
     for facts in copy.glob("*.json"):
         if json.loads(facts.read_text())[0]["resources"]["variant"] in AFTER_THE_BROKEN:

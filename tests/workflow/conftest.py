@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernels.registry import ARCHITECTURES
-from tests.builds import built, shared
+from tests.shared import built, once
 from tests.workflow.checkout import checkout
-from tests.workflow.recorded import record
+from tests.workflow.recorded import ARCHIVE, record
 
 # NVML as a machine with one GPU has it.
 NVML = """
@@ -25,7 +25,7 @@ TOOLS = ("bash", "sh", "cat", "env", "git", "head", "tail", "tee", "uname")
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive folder with a full run of every sweep."""
-    return record(tmp_path_factory.mktemp("recorded"))
+    return once(tmp_path_factory, "recorded", record) / ARCHIVE
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def copy(tmp_path: Path, recording: Path) -> Path:
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
     """This checkout's cache has every kernel: a workflow that builds them finds them there."""
     for arch in ARCHITECTURES:
-        built(arch, shared(tmp_path_factory))
+        built(arch, tmp_path_factory)
 
 
 @pytest.fixture

@@ -20,12 +20,13 @@ from tests.experiments.watched import placed_rows, sanitized
 
 GPU = "test-gpu"
 SOURCE = f"archive-{GPU}"
+ARCHIVE = Path("experiments/archive") / GPU
 LAUNCH_NS = 2000.0
 BYTES_PER_NS = 4000.0
 COMMIT = "a" * 40
 
 
-def record(root: Path) -> Path:
+def record(root: Path) -> None:
     """Pack a full run of the test GPU into ``root``'s archive folder."""
     results = root / "recorded"
     (results / "raw").mkdir(parents=True)
@@ -43,14 +44,12 @@ def record(root: Path) -> Path:
         if name != "smoke":
             rows = samples(name, environment_sha256(facts))
             write_raw(raw(*rows), results / "raw" / f"{name}.csv.gz")
-    folder = root / "experiments" / "archive" / GPU
-    pack(results, folder)
-    return folder
+    pack(results, root / ARCHIVE)
 
 
 def forget(root: Path, *names: str) -> None:
     """As if the archive of the test GPU in ``root`` had been packed without these files."""
-    archive = root / "experiments" / "archive" / GPU
+    archive = root / ARCHIVE
     listing = archive / "SHA256SUMS"
     lines = listing.read_text().splitlines(keepends=True)
     listing.write_text("".join(line for line in lines if line.split()[1] not in names))
