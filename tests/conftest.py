@@ -1,6 +1,10 @@
-"""Where there is no GPU, Triton interprets its kernels on the CPU."""
+"""Where there is no GPU, Triton interprets its kernels on the CPU; torch takes one thread of it."""
 
 import os
+
+# Workers share the cores out: threads of torch would wait for one another, two thirds of the time.
+# It stands before torch's import, and goes for the commands that tests run too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
