@@ -1,10 +1,11 @@
-"""Where there is no GPU, Triton interprets its kernels on the CPU; torch takes one thread of it."""
+"""Where there is no GPU, Triton interprets its kernels on the CPU; a worker has one thread."""
 
 import os
 
 # Workers share the cores out: threads of torch would wait for one another, two thirds of the time.
 # It stands before torch's import, and goes for the commands that tests run too.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
