@@ -14,10 +14,11 @@ from torch import Tensor
 
 from kernels import prepared
 from kernels.frontier import backward, frontier, scratch
-from kernels.frontier.plans import Plan, Shape, deal
+from kernels.frontier.plans import ALIKE, HERE, Plan, Shape, deal
 from kernels.frontier.rows import Rows, as_rows
 from kernels.prepared import Prepared, checked, launch
 
+EARLY = {"PROGRAMMATIC_STREAM_SERIALIZATION": 1}
 FEW, MANY = 6, 10  # arguments of a tile's kernel, of the dealt rows'
 
 
@@ -82,10 +83,10 @@ def test_a_row_of_any_regime_gets_its_arguments_in_order(launched: list[Launched
             77,
         )
         assert seen.threads == seen.plan.threads
-        assert seen.attributes == {}
+        assert seen.attributes == EARLY
     frontier.run(x, y, Shape("cluster", (128, 4, 1)))
     seen = launched.pop()
-    assert (seen.grid, seen.attributes) == (64 * 4, {"CLUSTER_DIMENSION": 4})
+    assert (seen.grid, seen.attributes) == (64 * 4, {"CLUSTER_DIMENSION": 4} | EARLY)
     tile, odd = Shape("tile", (8, 64)), torch.zeros(100, 33)
     frontier.run(odd, odd, tile)
     seen = launched.pop()
@@ -98,14 +99,14 @@ def test_dealt_rows_get_scratch_memory_at_every_launch(launched: list[Launched])
     x = torch.zeros(5, 50_257)
     frontier.run(x, x, shape)
     (seen,) = launched
-    dealt = deal(shape, 50_257, 4, lines=False)
+    dealt = deal(shape, 50_257, 4, ALIKE, lines=False)
     size = 16 + 16 * (1 << (5 * dealt.tickets - 1).bit_length())
     assert seen.values == [
         x.data_ptr(), x.data_ptr(), 50_257, 50_257, 50_257, 5, dealt.chunks, dealt.vectors, 4,
         10**9 + size,
     ]  # fmt: skip
     assert (seen.grid, seen.shared) == (132, 512 * 27 * 16)
-    assert seen.attributes == {"COOPERATIVE": 1}
+    assert seen.attributes == {"COOPERATIVE": 1} | EARLY
     frontier.run(x, x, replace(shape, invariant=True))
     assert launched[1].values[-1] == 10**9 + 16 + 16 * (1 << (10 * dealt.tickets - 1).bit_length())
     assert launched[1].threads > seen.threads
@@ -123,7 +124,7 @@ def test_a_gradient_gets_three_tensors(launched: list[Launched]):
     assert launched[1].plan.edges
     wide = torch.zeros(2, 100_000)
     backward.softmax_backward(wide, wide, wide)
-    assert launched[2].attributes == {"CLUSTER_DIMENSION": 16}
+    assert launched[2].attributes == {"CLUSTER_DIMENSION": 16} | EARLY
     assert launched[2].grid == 32
 
 
@@ -234,3 +235,17 @@ def test_memory_to_meet_in_is_one_for_a_stream_and_one_for_a_graph(monkeypatch: 
 )
 def test_a_tensor_is_rows_where_they_lie_at_even_distances(x: Tensor, rows: Rows | None):
     assert as_rows(x.shape, x.stride()) == rows
+
+
+def test_only_kernels_that_await_their_turn_come_early(
+    launched: list[Launched], monkeypatch: pytest.MonkeyPatch
+):
+    for path in HERE.glob("*.cu"):
+        assert path.read_text().count("    await_turn();\n") == 1, path.name
+    # Before Hopper there is no turn to await.
+    for module in (frontier, backward):
+        monkeypatch.setattr(module, "gpu", lambda i: frontier.Gpu("nvidia-a100", 80, 108))
+    x = torch.zeros(5, 64)
+    frontier.softmax(x, torch.empty_like(x))
+    backward.softmax_backward(x, x, torch.empty_like(x))
+    assert [seen.attributes for seen in launched] == [{}, {}]
