@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     int start = Mine::thread() - (EDGES ? in.lead() : 0);
     int lane = threadIdx.x % 32, number = threadIdx.x / 32;
     Held<T, VECTORS, RAW> held;
-    load<32, Mine::STEP>(in, start, held.raw);
+    load<Mine::STEP>(in, start, held.raw);
     held.edge = in.load_edge(threadIdx.x);
 
     Partial row;

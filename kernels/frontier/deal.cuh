@@ -25,10 +25,6 @@ __device__ inline void post(Posted *to, unsigned number, Partial p) {
                  : "memory");
 }
 
-template <int N> struct Constant {
-    static constexpr int value = N;
-};
-
 // How pairs become one: of a maximum and a sum, or of a total.
 template <bool TOTAL> struct Merge;
 

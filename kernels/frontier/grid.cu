@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     int start = rank * share + Mine::thread() - lead;
 
     Held<T, VECTORS, RAW> held;
-    load<32, Mine::STEP>(in, start, held.raw, last);
+    load<Mine::STEP>(in, start, held.raw, last);
     held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[1 + INVARIANT][WARPS], of_row[1 + INVARIANT];

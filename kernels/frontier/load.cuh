@@ -27,11 +27,28 @@ template <class T> __device__ uint4 shifted(uint4 left, uint4 right, int skipped
     return {w[0], w[1], w[2], w[3]};
 }
 
-// Each lane's is its right neighbour's; the last of LANES has the first one's.
-template <int LANES> __device__ uint4 from_right(uint4 v) {
-    int from = threadIdx.x % LANES + 1;
-    return {__shfl_sync(ALL_LANES, v.x, from, LANES), __shfl_sync(ALL_LANES, v.y, from, LANES),
-            __shfl_sync(ALL_LANES, v.z, from, LANES), __shfl_sync(ALL_LANES, v.w, from, LANES)};
+template <int N> struct Constant {
+    static constexpr int value = N;
+};
+
+// The same where how many words are skipped is a constant: words then have other names, and only
+// those of halves are put together.
+template <class T, int WORDS> __device__ uint4 cut(uint4 left, uint4 right, int bits) {
+    unsigned w[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        w[i] =
+            sizeof(T) == 2 ? __funnelshift_r(w[WORDS + i], w[WORDS + i + 1], bits) : w[WORDS + i];
+    return {w[0], w[1], w[2], w[3]};
+}
+
+// The first COUNT words of the right neighbour's; the last lane has the first one's.
+template <int COUNT> __device__ uint4 from_right(uint4 v) {
+    unsigned w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        w[i] = __shfl_sync(ALL_LANES, w[i], (threadIdx.x + 1) % 32);
+    return {w[0], w[1], w[2], w[3]};
 }
 
 // Which vectors a thread of a block takes, N of them: thread, thread + STEP, ...  With EDGES 2 a
@@ -47,10 +64,9 @@ template <int EDGES, int THREADS, int N> struct Share {
 
 constexpr int ALL = 0x7fffffff; // of a row's vectors
 
-// Vectors start, start + STEP, ... of the row, from 0 to before ``last``; -inf elsewhere.  All
-// lanes of a warp come here; with EDGES 2 those of LANES neighbours are neighbours, and STEP is
-// LANES.
-template <int LANES, int STEP, class T, int EDGES, int N>
+// Vectors start, start + STEP, ... of the row, from 0 to before ``last``; -inf elsewhere.  With
+// EDGES 2 all lanes of a warp come here with vectors of one row that lie side by side.
+template <int STEP, class T, int EDGES, int N>
 __device__ void load(const Row<T, EDGES> &row, int start, uint4 (&raw)[N], int last = ALL) {
     if constexpr (EDGES < 2) {
 #pragma unroll
@@ -60,22 +76,36 @@ __device__ void load(const Row<T, EDGES> &row, int start, uint4 (&raw)[N], int l
         }
         return;
     }
-    static_assert(EDGES < 2 || STEP == LANES);
+    static_assert(EDGES < 2 || STEP == 32);
     last = min(last, row.vectors);
-    int whole = last + (row.past > 0 && last > 0), lane = threadIdx.x % LANES;
+    int whole = last + (row.past > 0 && last > 0), lane = threadIdx.x % 32;
     auto between_boundaries = [&](int i) {
         return unsigned(i) < unsigned(whole) ? row.body()[i] : nothing<T>();
     };
 #pragma unroll
     for (int i = 0; i < N; ++i)
-        raw[i] = between_boundaries(start + LANES * i);
-    uint4 after = between_boundaries(start - lane + LANES * N), right = from_right<LANES>(raw[0]);
+        raw[i] = between_boundaries(start + 32 * i);
+    uint4 after = between_boundaries(start - lane + 32 * N);
+    auto cut_from_two = [&](auto words) {
+        constexpr int WORDS = decltype(words)::value, COUNT = WORDS + (sizeof(T) == 2);
+        uint4 right = from_right<COUNT>(raw[0]);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        uint4 next = i + 1 < N ? from_right<LANES>(raw[min(i + 1, N - 1)]) : after;
-        uint4 mine = lane == LANES - 1 ? next : right;
-        mine = shifted<T>(raw[i], mine, row.past * int(sizeof(T)));
-        raw[i] = unsigned(start + LANES * i) < unsigned(last) ? mine : nothing<T>();
-        right = next;
+        for (int i = 0; i < N; ++i) {
+            uint4 next = i + 1 < N ? from_right<COUNT>(raw[min(i + 1, N - 1)]) : after;
+            uint4 mine =
+                cut<T, WORDS>(raw[i], lane == 31 ? next : right, row.past * int(sizeof(T)) % 4 * 8);
+            raw[i] = unsigned(start + 32 * i) < unsigned(last) ? mine : nothing<T>();
+            right = next;
+        }
+    };
+    switch (row.past * int(sizeof(T)) / 4) {
+    case 0:
+        return cut_from_two(Constant<0>());
+    case 1:
+        return cut_from_two(Constant<1>());
+    case 2:
+        return cut_from_two(Constant<2>());
+    default:
+        return cut_from_two(Constant<3>());
     }
 }

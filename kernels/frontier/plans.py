@@ -63,8 +63,8 @@ class Shape:
         """Why rows of ``cols`` elements of ``size`` bytes cannot go this way; '' if they can."""
         if self.regime == "tile" and not contiguous:
             return "rows are not side by side"
-        if self.regime == "warp" and self.sizes[0] < edge_elements(size, edges):
-            return "fewer lanes than elements at the edges"
+        if self.regime == "warp" and self.sizes[0] < least_lanes(size, edges):
+            return "fewer lanes than its edges need"
         return ""
 
 
@@ -151,12 +151,13 @@ def vectors_from_line(cols: int, size: int, edges: int) -> int:
     return max(1, cols * size // VECTOR_BYTES) + (LINE - 1 if edges else 0)
 
 
-def edge_elements(size: int, edges: int) -> int:
-    """The most elements of ``size`` bytes that a row has before and after its vectors.
+def least_lanes(size: int, edges: int) -> int:
+    """The fewest lanes that a row of elements of ``size`` bytes may have, of at most a warp.
 
-    Those at either end are less than one vector, or less than two where results lie otherwise.
+    One for every element before and after its vectors, less than a vector at either end; and where
+    results lie otherwise, and elements are up to 30, all of a warp, which shuffles one row's.
     """
-    return 2 * (edges * VECTOR_BYTES // size - 1) if edges else 0
+    return {NONE: 1, ALIKE: 2 * (VECTOR_BYTES // size - 1), APART: 32}[edges]
 
 
 def tile_rows(shape: Shape, cols: int, size: int) -> int:

@@ -15,7 +15,7 @@ from kernels.frontier.plans import (
     HOPPERS,
     Shape,
     deal,
-    edge_elements,
+    least_lanes,
     vectors_from_line,
 )
 from kernels.registry import ELEMENT_BYTES
@@ -132,7 +132,7 @@ def possible(shape: Shape, request: Request) -> bool:
 def _by_rule(request: Request) -> Shape:
     """A shape that serves any row on any GPU."""
     vectors = vectors_from_line(request.cols, request.size, request.edges)
-    least = max(16, edge_elements(request.size, request.edges)) if request.edges else 1
+    least = max(16, least_lanes(request.size, request.edges)) if request.edges else 1
     if vectors <= 128:
         lanes = next((n for n in (1, 2, 4, 8, 16) if n >= max(least, vectors / 2)), 32)
         return Shape("warp", (lanes,))

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(THREADS)
     auto sweep = [&](auto visit) {
         for (int j = start; j - lane < in.vectors; j += THREADS * EACH) {
             uint4 raw[EACH];
-            load<32, Mine::STEP>(in, j, raw);
+            load<Mine::STEP>(in, j, raw);
             visit(j, raw);
         }
     };

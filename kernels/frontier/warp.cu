@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_s
     Row<T, EDGES> in(x + there * x_stride, out + there * out_stride, cols);
 
     uint4 raw[VECTORS];
-    load<LANES, LANES>(in, lane, raw);
+    load<LANES>(in, lane, raw);
     float edge = in.load_edge(lane);
 
     float max = max_over<LANES>(larger(largest<T>(raw), edge));

@@ -16,6 +16,7 @@
 #define __launch_bounds__(...)
 #define __expf(v) std::exp(v)
 #define CUDART_INF_F HUGE_VALF
+#define CUDART_NAN_F NAN
 
 using std::max;
 using std::min;
@@ -64,9 +65,16 @@ static float __int_as_float(int v) { return same_bits<float>(v); }
 static unsigned __float_as_uint(float v) { return same_bits<unsigned>(v); }
 static float __uint_as_float(unsigned v) { return same_bits<float>(v); }
 static float __frcp_rn(float v) { return 1.0f / v; }
+static float __ull2float_rn(unsigned long long v) { return float(v); }
 static int __ffs(unsigned v) { return __builtin_ffs(v); }
 
-extern "C" int misaligned = 0; // loads and stores at which a GPU would have stopped
+extern "C" {
+int misaligned = 0; // loads and stores at which a GPU would have stopped
+int outside = 0;    // loads from the input, ``size`` bytes, of what is not in one of its rows
+const char *input = nullptr;
+long long size = 0, before = 0, row = 0,
+          stride = 0; // bytes before the first row, of it, between two
+}
 
 struct alignas(16) uint4 {
     unsigned x = 0, y = 0, z = 0, w = 0;
@@ -77,6 +85,9 @@ struct alignas(16) uint4 {
     uint4 &operator=(const uint4 &other) {
         misaligned += reinterpret_cast<unsigned long long>(&other) % 16 != 0;
         misaligned += reinterpret_cast<unsigned long long>(this) % 16 != 0;
+        auto at = reinterpret_cast<const char *>(&other) - input;
+        if (size > 0 && at >= 0 && at < size)
+            outside += at < before || (at - before) % stride + 16 > row;
         std::memcpy(static_cast<void *>(this), static_cast<const void *>(&other), sizeof *this);
         return *this;
     }
@@ -104,7 +115,17 @@ __half __float2half_rn(float);
 float2 __half22float2(__half2);
 __half2 __floats2half2_rn(float, float);
 __half2 __hmax2_nan(__half2, __half2);
-unsigned __byte_perm(unsigned, unsigned, unsigned);
+static unsigned __byte_perm(unsigned low, unsigned high, unsigned bytes) {
+    auto both = static_cast<unsigned long long>(high) << 32 | low;
+    unsigned made = 0;
+    for (int i = 0; i < 4; ++i)
+        made |= unsigned(both >> 8 * (bytes >> 4 * i & 7) & 0xff) << 8 * i;
+    return made;
+}
+static unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+    auto both = static_cast<unsigned long long>(high) << 32 | low;
+    return unsigned(both >> (bits & 31));
+}
 float __low2float(__half2);
 float __high2float(__half2);
 
@@ -126,9 +147,14 @@ static __nv_bfloat16 __float2bfloat16_rn(float v) { return __nv_bfloat16(v); }
 static __nv_bfloat162 __floats2bfloat162_rn(float a, float b) {
     return {__nv_bfloat16(a), __nv_bfloat16(b)};
 }
-__nv_bfloat162 __hmax2_nan(__nv_bfloat162, __nv_bfloat162);
-float __low2float(__nv_bfloat162);
-float __high2float(__nv_bfloat162);
+static float __low2float(__nv_bfloat162 v) { return v.x; }
+static float __high2float(__nv_bfloat162 v) { return v.y; }
+static __nv_bfloat16 larger_or_nan(float a, float b) {
+    return __nv_bfloat16(a > b || a != a ? a : b);
+}
+static __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) {
+    return {larger_or_nan(a.x, b.x), larger_or_nan(a.y, b.y)};
+}
 
 template <class V> V __shfl_sync(unsigned, V v, int from) {
     return same_bits<V>(meet(same_bits<int>(v))[from]);

@@ -1,0 +1,141 @@
+"""The frontier's kernels, run by this machine's compiler: any memory, nothing written around it."""
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.cuda_compiler import C_TYPES
+from kernels.frontier.plans import ALIKE, APART, HERE, NONE, VECTOR_BYTES, WARP_THREADS, Shape
+from kernels.registry import ELEMENT_BYTES, Launch, Variant
+from tests.kernels.host import library
+
+# Of 16 bits one dtype will do: float16 does not run on the host.
+KINDS = ("float32", "bfloat16")
+SHAPES = {
+    "warp": (Shape("warp", (32,)), (1, 7, 31, 64, 200, 250)),
+    "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
+    "raw": (Shape("block", (64, 1), raw=True), (1, 63, 256, 257, 900)),
+    "stream": (Shape("stream", (64,)), (1, 63, 1024, 1003, 5000)),
+}
+# What PTX does, in C++.
+IN_CPP = {
+    'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::exp2(v);",
+    'asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::log2(v);",
+    'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one_over) : "f"(v));': "one_over = 1 / v;",
+    'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
+}
+CALL = """extern "C" void call{number}(
+        int blocks, int threads, const {t} *x, {t} *out, long long x_stride, long long out_stride,
+        int cols, long long rows) {{
+    launch(blocks, threads, [=] {{ {kernel}(x, out, x_stride, out_stride, cols, rows); }});
+}}
+"""
+
+
+def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, ...]]:
+    """x, the place of the results, and the memory around both: NaN, and full of 7."""
+    width = VECTOR_BYTES // dtype.itemsize
+    apart = [((0, 0), (1, out)) for out in range(width)] + [
+        ((1, 0), (before, 0)) for before in (0, 3)
+    ]
+    for gaps, offsets in (((0, 0), (0, 0)), ((0, 0), (1, 1)), ((3, 3), (2, 2)), *apart):
+        x, out = (
+            torch.full((rows * (cols + gap) + 200,), fill, dtype=dtype)
+            for gap, fill in zip(gaps, (torch.nan, 7.0), strict=True)
+        )
+        placed = [
+            memory.as_strided((rows, cols), (cols + gap, 1), _aligned(memory) + 64 + offset)
+            for memory, gap, offset in zip((x, out), gaps, offsets, strict=True)
+        ]
+        placed[0].copy_(4 * torch.randn(rows, cols))
+        yield *placed, x, out
+
+
+def _aligned(memory: Tensor) -> int:
+    """Elements up to a line of 128 bytes."""
+    return -memory.data_ptr() % 128 // memory.element_size()
+
+
+def _edges(x: Tensor, out: Tensor) -> int:
+    size = x.element_size()
+    starts = [
+        {(t.data_ptr() + r * t.stride(0) * size) % VECTOR_BYTES for r in range(len(x))}
+        for t in (x, out)
+    ]
+    if starts == [{0}, {0}] and x.shape[1] * size % VECTOR_BYTES == 0:
+        return NONE
+    apart = (x.data_ptr() - out.data_ptr()) | (x.stride(0) - out.stride(0)) * size
+    return APART if apart % VECTOR_BYTES else ALIKE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
+    name: str, kind: str, tmp_path: Path
+):
+    shape, widths = SHAPES[name]
+    dtype, size, rows = getattr(torch, kind), ELEMENT_BYTES[kind], 9
+    plans = {
+        (cols, edges): shape.plan(cols, size, edges)
+        for cols in widths
+        for edges in (NONE, ALIKE, APART)
+        if edges or cols * size % VECTOR_BYTES == 0
+    }
+    calls = "".join(
+        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]))
+        for n, plan in enumerate(plans.values())
+    )
+    code = library(_in_cpp(shape.regime, tmp_path), calls, tmp_path)
+    numbers = {key: n for n, key in enumerate(plans)}
+    for cols in widths:
+        seen = set()
+        for x, out, around_x, memory in layouts(rows, cols, dtype):
+            edges = _edges(x, out)
+            seen.add(edges)
+            out.fill_(torch.nan)
+            _watch(code, x, around_x)
+            lanes = shape.sizes[0]
+            blocks = -(-rows * lanes // WARP_THREADS) if shape.regime == "warp" else rows
+            code[f"call{numbers[cols, edges]}"](
+                blocks, plans[cols, edges].threads,
+                *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
+                *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
+                ctypes.c_int(cols), ctypes.c_longlong(rows),
+            )  # fmt: skip
+            near = 1e-5 if kind == "float32" else 8e-3
+            exact = torch.softmax(x.double(), -1)
+            torch.testing.assert_close(out.double(), exact, atol=1e-30, rtol=near)
+            out.fill_(7.0)
+            assert bool((memory == 7.0).all()), (cols, x.stride())
+        assert seen >= {ALIKE, APART}
+    assert ctypes.c_int.in_dll(code, "misaligned").value == 0
+    assert ctypes.c_int.in_dll(code, "outside").value == 0
+
+
+def _watch(code: ctypes.CDLL, x: Tensor, memory: Tensor) -> None:
+    """Have loads counted that lie in ``memory`` and not in a row of ``x``."""
+    size = x.element_size()
+    ctypes.c_void_p.in_dll(code, "input").value = memory.data_ptr()
+    for name, value in {
+        "size": memory.nbytes, "before": x.data_ptr() - memory.data_ptr(),
+        "row": x.shape[1] * size, "stride": x.stride(0) * size,
+    }.items():  # fmt: skip
+        ctypes.c_longlong.in_dll(code, name).value = value
+
+
+def _in_cpp(regime: str, folder: Path) -> Variant:
+    """The regime's kernel, with what a C++ compiler does not know put otherwise."""
+    left = set(IN_CPP)
+    for path in HERE.glob("*.cu*"):
+        text = path.read_text()
+        for ptx in [ptx for ptx in IN_CPP if ptx in text]:
+            text = text.replace(ptx, IN_CPP[ptx])
+            left.discard(ptx)
+        (folder / path.name).write_text(text)
+    assert not left
+    return Variant(f"frontier_{regime}", str(folder / f"{regime}.cu"), "-", reads=1, writes=1,
+                   teaches="", launch=Launch())  # fmt: skip
