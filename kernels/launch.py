@@ -1,7 +1,9 @@
 """Bind a variant to the current GPU: every one becomes ``softmax(x, out) -> out``."""
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -52,7 +54,8 @@ def load(name: str) -> Softmax:
     if v.framework == "cuda":
         return _Cuda(v)
     try:
-        module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
+        with _absent("peft"):
+            module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
     except ImportError as error:
         group = "peers" if v.framework == "peers" else "gpu"
         raise Unavailable(
@@ -60,6 +63,22 @@ def load(name: str) -> Softmax:
             "-c constraints.txt"
         ) from error
     return partial(module.softmax, **dict(v.options)) if v.options else module.softmax
+
+
+@contextmanager
+def _absent(name: str) -> Iterator[None]:
+    """Let whoever asks whether module ``name`` is installed, by importing it, think that it is not.
+
+    Liger asks for peft, which imports transformers: four seconds, for nothing that its kernels use.
+    """
+    hidden = name not in sys.modules
+    if hidden:
+        sys.modules[name] = None  # pyright: ignore[reportArgumentType]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules[name]
 
 
 def tuned(name: str) -> str:

@@ -9,29 +9,17 @@ source   liger-kernel 0.8.5, liger_kernel.ops.softmax; S5 compares with it
 
 from __future__ import annotations
 
-import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from liger_kernel.ops.softmax import (  # pyright: ignore[reportMissingImports]
+    _softmax_single_block_forward_kernel as kernel,
+)
+from liger_kernel.ops.utils import (  # pyright: ignore[reportMissingImports]
+    calculate_settings,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def _imported(name: str) -> Any:
-    """Module ``name`` of Liger, which asks whether peft is installed by importing it.
-
-    With transformers that takes four seconds, for nothing that the kernels use.
-    """
-    absent = sys.modules.setdefault("peft", None) is None  # pyright: ignore[reportArgumentType]
-    try:
-        return importlib.import_module(f"liger_kernel.ops.{name}")
-    finally:
-        if absent:
-            del sys.modules["peft"]
-
-
-kernel = _imported("softmax")._softmax_single_block_forward_kernel
-calculate_settings = _imported("utils").calculate_settings
 
 
 def softmax(x: Tensor, out: Tensor) -> Tensor:
