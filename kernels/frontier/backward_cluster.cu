@@ -17,15 +17,13 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long row = blockIdx.x / BLOCKS;
     Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
-    // Equal shares in whole lines.
-    int lead = EDGES ? at.row.lead() : 0;
-    int share = (lead + at.row.vectors + BLOCKS * LINE - 1) / (BLOCKS * LINE) * LINE;
-    int start = rank * share + int(threadIdx.x) - lead, end = (rank + 1) * share - lead;
+    Portion part(at.row, rank, BLOCKS);
+    int start = part.start + int(threadIdx.x);
 
     Pair held[VECTORS];
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        held[i] = start + THREADS * i < end ? at.load(start + THREADS * i) : Pair{};
+        held[i] = start + THREADS * i < part.last ? at.load(start + THREADS * i) : Pair{};
 
     __shared__ alignas(16) Partial of_block[BLOCKS];
     __shared__ Barrier arrived;
@@ -47,7 +45,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
 
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        if (start + THREADS * i < end)
+        if (start + THREADS * i < part.last)
             at.store(start + THREADS * i, held[i], sum);
     if (rank == 0)
         at.store_edge(threadIdx.x, sum);

@@ -19,15 +19,12 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long number = blockIdx.x / BLOCKS;
     Row<T, EDGES> in(x + number * x_stride, out + number * out_stride, cols);
-    // Equal shares in whole lines.
-    int lead = EDGES ? in.lead() : 0;
-    int share = (lead + in.vectors + BLOCKS * LINE - 1) / (BLOCKS * LINE) * LINE;
-    int first = max(0, rank * share - lead), last = min(in.vectors, (rank + 1) * share - lead);
+    Portion part(in, rank, BLOCKS);
     using Mine = Share<EDGES, THREADS, VECTORS>;
-    int start = rank * share + Mine::thread() - lead;
+    int start = part.start + Mine::thread();
 
     Held<T, VECTORS, RAW> held;
-    load<Mine::STEP>(in, start, held.raw, last);
+    load<Mine::STEP>(in, start, held.raw, part.last);
     held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[EXCHANGES][WARPS];
@@ -80,7 +77,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 
     out += number * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
-        in.store(out, start + Mine::STEP * i, first, last, vector);
+        in.store(out, start + Mine::STEP * i, part.first, part.last, vector);
     });
     if (rank == 0)
         in.store_edge(out, threadIdx.x, edge);

@@ -21,15 +21,12 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     unsigned number = *(volatile unsigned *)&scratch->launches + 1;
     number += number == 0; // what was never written is 0
     Row<T, EDGES> in(x + number_of_row * x_stride, out + number_of_row * out_stride, cols);
-    // Equal shares in whole lines.
-    int lead = EDGES ? in.lead() : 0;
-    int share = (lead + in.vectors + parts * LINE - 1) / (parts * LINE) * LINE;
-    int first = max(0, rank * share - lead), last = min(in.vectors, (rank + 1) * share - lead);
+    Portion part(in, rank, parts);
     using Mine = Share<EDGES, THREADS, VECTORS>;
-    int start = rank * share + Mine::thread() - lead;
+    int start = part.start + Mine::thread();
 
     Held<T, VECTORS, RAW> held;
-    load<Mine::STEP>(in, start, held.raw, last);
+    load<Mine::STEP>(in, start, held.raw, part.last);
     held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[1 + INVARIANT][WARPS], of_row[1 + INVARIANT];
@@ -65,7 +62,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     }
     out += number_of_row * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {
-        in.store(out, start + Mine::STEP * i, first, last, vector);
+        in.store(out, start + Mine::STEP * i, part.first, part.last, vector);
     });
     if (rank == 0)
         in.store_edge(out, threadIdx.x, edge);

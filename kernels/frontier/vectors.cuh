@@ -194,3 +194,18 @@ template <class T, int EDGES> struct Row {
                 out[j] = T(v);
     }
 };
+
+// Of a row's vectors, those from ``first`` to before ``last`` are block ``rank``'s of ``blocks``:
+// equal shares in whole lines, counted from ``start``.
+struct Portion {
+    int start, first, last;
+
+    template <class T, int EDGES>
+    __device__ Portion(const Row<T, EDGES> &row, int rank, int blocks) {
+        int lead = EDGES ? row.lead() : 0;
+        int share = (lead + row.vectors + blocks * LINE - 1) / (blocks * LINE) * LINE;
+        start = rank * share - lead;
+        first = max(0, start);
+        last = min(row.vectors, (rank + 1) * share - lead);
+    }
+};
