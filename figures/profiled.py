@@ -111,7 +111,7 @@ def note(
     if table.loc[table["status"] == "ok", "stale"].any():
         parts.append("hollow bars and marks are stale: counted with earlier code")
     if lacking := [look(v).label for v in variants if v not in set(table["variant"])]:
-        parts.append(f"not counted: {', '.join(lacking)}")
+        parts.append(f"not counted: {'; '.join(lacking)}")
     return " · ".join(parts)
 
 
