@@ -106,7 +106,24 @@ def _tree(path: Path) -> ast.Module | None:
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_docstring(body[0]):
             body[:1] = [] if body[1:] else [ast.Pass()]
-    return tree
+    return _QuotedOnce().visit(tree)
+
+
+class _QuotedOnce(ast.NodeTransformer):
+    """Makes a name of every f-string: from Python 3.12 on ast.unparse quotes them otherwise."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Name:
+        return ast.Name(f"f{self._text(node)!r}", ast.Load())
+
+    def _text(self, node: ast.JoinedStr) -> str:
+        return "".join(map(self._part, node.values))
+
+    def _part(self, part: ast.expr) -> str:
+        if not isinstance(part, ast.FormattedValue):
+            return str(ast.literal_eval(part)).replace("{", "{{").replace("}", "}}")
+        conversion = "" if part.conversion < 0 else f"!{chr(part.conversion)}"
+        spec = f":{self._text(part.format_spec)}" if part.format_spec else ""  # pyright: ignore[reportArgumentType]
+        return "{" + ast.unparse(self.visit(part.value)) + conversion + spec + "}"
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -132,6 +132,31 @@ def test_python_comments_docstrings_and_layout_do_not_count(root: Path, edited: 
     assert python(root, edited) == python(root)
 
 
+def test_the_fingerprint_is_that_of_every_python(root: Path):
+    """Python 3.12 writes the quotes inside of an f-string as other versions do not."""
+    quoted = PYTHON.replace(
+        "import torch",
+        """import torch
+
+NAMES = f"<{', '.join(['{{', "}"])!r:>{8}}> isn't"
+NUMBERS = f"{1 + 2}"
+""",
+    )
+    made_with_311 = "d412b5237fc3932395b7074344c1cca6e780f300b351c3df05deb7b97543bb68"
+    assert python(root, quoted) == made_with_311
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        ("'{{', ", "'{', "), ("!r", "!s"), (":>{8}", ":>{9}"), (" isn't", " is"), ("1 + 2", "1 + 3")
+    ],
+)  # fmt: skip
+def test_a_changed_f_string_counts(root: Path, edited: tuple[str, str]):
+    quoted = PYTHON + """NAMES = f"<{', '.join(['{{', "}"])!r:>{8}}> isn't {1 + 2}"\n"""
+    assert python(root, quoted.replace(*edited)) != python(root, quoted)
+
+
 def test_a_docstring_where_there_was_none_does_not_count(root: Path):
     assert python(root, PYTHON.replace('    """Row softmax."""\n', "")) == python(root)
 
