@@ -54,7 +54,7 @@ def load(name: str) -> Softmax:
     if v.framework == "cuda":
         return _Cuda(v)
     try:
-        with _absent("peft"):
+        with _absent("peft", "transformers"):
             module = importlib.import_module(f"kernels.{v.framework}.{v.path.stem}")
     except ImportError as error:
         group = "peers" if v.framework == "peers" else "gpu"
@@ -66,18 +66,18 @@ def load(name: str) -> Softmax:
 
 
 @contextmanager
-def _absent(name: str) -> Iterator[None]:
-    """Let whoever asks whether module ``name`` is installed, by importing it, think that it is not.
+def _absent(*names: str) -> Iterator[None]:
+    """Let whoever asks whether modules are installed, by importing them, think that they are not.
 
-    Liger asks for peft, which imports transformers: four seconds, for nothing that its kernels use.
+    Liger asks for peft and transformers: seconds, for nothing that its kernels use.
     """
-    hidden = name not in sys.modules
-    if hidden:
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
         sys.modules[name] = None  # pyright: ignore[reportArgumentType]
     try:
         yield
     finally:
-        if hidden:
+        for name in hidden:
             del sys.modules[name]
 
 

@@ -1,9 +1,8 @@
 """Tests of this folder run on a GPU: ``pytest -m gpu tests/gpu``."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from _pytest.junitxml import LogXML
 
 from experiments.hardware import commit
 
@@ -22,7 +21,12 @@ def hopper(gpu: None) -> None:
         pytest.skip("needs a GPU from Hopper on")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def commit_in_the_report(record_testsuite_property: Callable[[str, object], None]) -> None:
-    """The report says which code passed."""
-    record_testsuite_property("code_commit", commit())
+@pytest.hookimpl(trylast=True)  # once the report is there
+def pytest_configure(config: pytest.Config) -> None:
+    """The report says which code passed.
+
+    Not in a fixture: tests run in several processes, and the report is made in none of these.
+    """
+    for plugin in config.pluginmanager.get_plugins():
+        if isinstance(plugin, LogXML):
+            plugin.add_global_property("code_commit", commit())

@@ -102,16 +102,22 @@ def test_liger_is_imported_without_what_it_only_asks_for(
     ops.mkdir(parents=True)
     (ops / "softmax.py").write_text("_softmax_single_block_forward_kernel = 1")
     (ops / "utils.py").write_text(
-        "try:\n    import peft\nexcept ImportError:\n    peft = None\n"
-        "def calculate_settings(cols): return peft\n"
+        "found = []\n"
+        "for name in ('peft', 'transformers'):\n"
+        "    try:\n        found.append(__import__(name))\n    except ImportError:\n        pass\n"
+        "def calculate_settings(cols): return found\n"
     )
-    (tmp_path / "peft.py").write_text("")
+    for name in ("peft", "transformers"):
+        (tmp_path / f"{name}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "kernels.peers.liger", raising=False)
     load.__wrapped__("liger")
-    assert sys.modules["liger_kernel.ops.utils"].calculate_settings(5) is None
-    assert importlib.import_module("peft").__file__  # for everybody else it is there
-    for name in ("peft", "kernels.peers.liger", *(n for n in sys.modules if "liger_kernel" in n)):
+    assert sys.modules["liger_kernel.ops.utils"].calculate_settings(5) == []
+    hidden = ("peft", "transformers")
+    for name in hidden:  # for everybody else they are there
+        assert importlib.import_module(name).__file__
+    ours = [n for n in sys.modules if "liger_kernel" in n]
+    for name in (*hidden, "kernels.peers.liger", *ours):
         del sys.modules[name]
 
 
