@@ -44,14 +44,20 @@ WIDTHS = tuple(
     sorted({base * 2**k for base in (32, 48) for k in range(16)} | {*NAMED, 2**20, 2**22})
 )
 FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, 133)
-FEW_ROWS_WIDTHS = tuple(2**k for k in (10, 12, *range(14, 21)))
+FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
 # (rows, columns)
 MEASURED = (*((MANY, w) for w in WIDTHS), *product(FEW_ROWS, FEW_ROWS_WIDTHS))
 SAMPLES = 7
-REGISTERS = 65_536  # of a multiprocessor
+REGISTERS, THREADS = 65_536, 2048  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
+MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to compile
+# Of a block.  Of many rows clusters of blocks of 512 threads were never fastest.
+WARP_THREADS, BLOCK_THREADS = (64, 128, 256), (32, 64, 128, 256, 512, 1024)
+CLUSTER_THREADS, FEW_ROWS_CLUSTER_THREADS = (128, 256), (128, 256, 512, 1024)
+GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
+GRID_VECTORS = 4096  # of a row at least
+WIDE_CHUNKS = (*((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),)
 CHUNKS = (
-    *((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),
     *((1024, 13, 8, 8, 2, ahead) for ahead in (1, 2, 3)),
     *((1024, 13, 8, 16, 2, ahead) for ahead in (1, 2, 4)),
     *((2048, 6, 8, 16, 1, ahead) for ahead in (1, 2)),
@@ -60,7 +66,7 @@ CHUNKS = (
 DEEP_CHUNKS = ((1024, 13, 4, 16, 2, 6), (2048, 6, 4, 16, 1, 3))
 DEEP_VECTORS = 2**18
 # Small tickets, so that few rows find many multiprocessors.
-SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (512, 27, 8, 8, 2, 1))
+SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (2048, 6, 4, 16, 1, 1))
 
 
 def candidates(request: Request) -> Iterator[Shape]:
@@ -70,46 +76,57 @@ def candidates(request: Request) -> Iterator[Shape]:
     whole = max(1, cols * size // VECTOR_BYTES)
     for lanes in (1, 2, 4, 8, 16, 32):
         if lanes <= whole <= lanes * 32 // width:
-            yield Shape("warp", (lanes,))
+            yield from (Shape("warp", (lanes, threads)) for threads in WARP_THREADS)
     if edges and cols <= 600:
         for lanes in (8, 16, 32):
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
-    for threads in (128, 256, 512, 1024):
-        for raw in (False, True)[: width // 4]:
-            held = -(-vectors // threads)
-            registers = OVERHEAD + held * (4 if raw else width)
-            if vectors >= threads // 2 and registers <= min(255, REGISTERS // threads + 16):
-                fit = max(1, min(2048 // threads, REGISTERS // (threads * registers)))
-                yield from (Shape("block", (threads, least), raw) for least in {1, fit})
-    for blocks in (2, 4, 8, 16):
-        for threads in (128, 256, 512, 1024):
-            for raw in (False, True)[: width // 4]:
-                held = -(-vectors // (blocks * threads))
-                registers = OVERHEAD + held * (4 if raw else width)
-                most = min(128, REGISTERS // threads + 8)
-                if vectors >= blocks * threads // 2 and registers <= most:
-                    fit = max(1, min(2048 // threads, REGISTERS // (threads * registers)))
-                    yield from (Shape("cluster", (threads, blocks, n), raw) for n in {1, fit})
-    if rows < MANY:
+    few = rows < MANY
+    for threads in BLOCK_THREADS:
+        yield from _held(Shape("block", (threads,)), request, vectors, 255)
+    for blocks, threads in product(
+        (2, 4, 8, 16), FEW_ROWS_CLUSTER_THREADS if few else CLUSTER_THREADS
+    ):
+        yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
+    if few and vectors >= GRID_VECTORS:
         yield from _in_one_grid(request, vectors, width)
     if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
-        more += SMALL_CHUNKS if rows < MANY else ()
+        more += SMALL_CHUNKS if few else WIDE_CHUNKS
         yield from (Shape("chunks", sizes) for sizes in (*CHUNKS, *more))
 
 
+def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[Shape]:
+    """Blocks of ``shape`` by how many a multiprocessor has at least, rows as they came or not.
+
+    A thread has at most ``most`` registers, and a vector at least, or every second one has.
+    """
+    threads, parts, width = shape.sizes[0], (*shape.sizes, 1)[1], VECTOR_BYTES // request.size
+    held = -(-vectors // (threads * parts))
+    for raw in (False, True)[: width // 4]:
+        registers = OVERHEAD + held * (4 if raw else width)
+        enough = registers <= min(most, REGISTERS // threads + 16)
+        if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
+            fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers)))
+            fewer = fit if request.rows < MANY else max(1, fit - 1)
+            for least in sorted({1, fewer, fit}):
+                yield Shape(shape.regime, (*shape.sizes, least), raw)
+
+
 def _in_one_grid(request: Request, vectors: int, width: int) -> Iterator[Shape]:
-    """Rows of ``vectors`` over so many blocks that every multiprocessor has one or two."""
-    for least in (1, 2):
-        parts = request.multiprocessors * least // request.rows
+    """Rows of ``vectors`` over so many blocks that a multiprocessor has a few, or fewer."""
+    room = (
+        (least, int(request.multiprocessors * least * share) // request.rows)
+        for least, share in product(GRID_BLOCKS, GRID_SHARES)
+    )
+    for least, parts in dict.fromkeys(room):
         if parts < 2:
             continue
         share = -(-vectors // (parts * LINE)) * LINE
-        for threads in (256, 512, 1024):
+        for threads in GRID_THREADS:
             held, raw = -(-share // threads), width == 8
             registers = OVERHEAD + held * 4
-            fits = registers <= REGISTERS // (threads * least) and threads * least <= 2048
+            fits = registers <= REGISTERS // (threads * least) and threads * least <= THREADS
             if fits and share >= threads // 2:
                 yield Shape("grid", (threads, parts, least), raw)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernels.frontier.backward_plans import backward_plan
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
-from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, WARP_THREADS
+from kernels.frontier.plans import HOPPERS, VECTOR_BYTES
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _prepare(*tensors: Tensor) -> Launch:
     function, grid, cluster = kernel(plan, y.dtype, device), rows, 1
     match plan.shape.regime:
         case "warp":
-            grid = -(-rows * plan.shape.sizes[0] // WARP_THREADS)
+            grid = -(-rows * plan.shape.sizes[0] // plan.threads)
         case "cluster":
             cluster = plan.shape.sizes[1]
             grid = rows * cluster

@@ -13,6 +13,7 @@ REGIMES = ("warp", "block", "cluster", "stream")
 # Elements of y, and as many of dy, in a thread's registers: as floats they take 32, so that two
 # blocks of 512 threads share a multiprocessor and the loads of one cover the barrier of the other.
 HELD = 16
+WARP_THREADS = 128  # of a block
 BLOCKS, WIDEST_BLOCK = (128, 256, 512), 1024
 CLUSTERS = ((512, 2, 1), (512, 4, 1), (512, 8, 1), (512, 16, 1), (1024, 16, 1))  # a Shape's sizes
 STREAM = Shape("stream", (1024,))
@@ -30,6 +31,8 @@ class BackwardPlan(Plan):
         """The kernel as C++ names it, for elements of ``c_type``."""
         sizes, edges = self.shape.sizes, self.edges
         match self.shape.regime:
+            case "warp":
+                arguments = (*sizes, self.held, edges)
             case "cluster":
                 arguments = (sizes[0], self.held, sizes[1], edges)
             case "stream":
@@ -55,7 +58,7 @@ def _shape(cols: int, size: int, edges: int, arch: int) -> Shape:
     if vectors <= 32 * held:
         least = 2 * VECTOR_BYTES // size if edges else 1  # a lane for each element of the edges
         lanes = next((n for n in (1, 2, 4, 8, 16) if n >= max(least, vectors / held)), 32)
-        return Shape("warp", (lanes,))
+        return Shape("warp", (lanes, WARP_THREADS))
     vectors, hopper = vectors_from_line(cols, size, edges), arch in HOPPERS
     for threads in (*BLOCKS, *(() if hopper else (WIDEST_BLOCK,))):
         if vectors <= held * threads:

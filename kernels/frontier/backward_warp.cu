@@ -1,18 +1,18 @@
-// backward_warp: LANES lanes a row, y and dy in their registers; 128 / LANES rows a block.
+// backward_warp: LANES lanes a row, y and dy in their registers; THREADS / LANES rows a block.
 //   moves    Y once, dY once, dX once
-//   launch   grid = rows * LANES / 128, block = 128
+//   launch   grid = rows * LANES / THREADS, block = THREADS
 //   holds    LANES * VECTORS vectors of 16 bytes; with edges LANES is 8 or more, of 16 bits 16
 //   teaches  the gradient needs one sum a row: a softmax without its maximum and its exponentials
 //   source   own, after warp.cu
 
 #include "backward.cuh"
 
-template <class T, int LANES, int VECTORS, int EDGES>
-__global__ void __launch_bounds__(128)
+template <class T, int LANES, int THREADS, int VECTORS, int EDGES>
+__global__ void __launch_bounds__(THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long rows) {
     await_turn();
-    long long row = blockIdx.x * (128ll / LANES) + threadIdx.x / LANES;
+    long long row = blockIdx.x * static_cast<long long>(THREADS / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool mine = row < rows; // lanes without a row shuffle all the same
     row = mine ? row : 0;

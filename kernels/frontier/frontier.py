@@ -24,7 +24,6 @@ from kernels.frontier.plans import (
     LINE,
     NONE,
     VECTOR_BYTES,
-    WARP_THREADS,
     Plan,
     Shape,
     deal,
@@ -89,7 +88,7 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
     arguments = [None, None, stride, out_stride, cols, rows]
     match shape.regime:
         case "warp":
-            grid = -(-rows * shape.sizes[0] // WARP_THREADS)
+            grid = -(-rows * shape.sizes[0] // plan.threads)
         case "tile":
             together = tile_rows(shape, cols, asked.size)
             log2_apart = tile_apart(shape, cols, asked.size).bit_length() - 1

@@ -13,7 +13,6 @@ VECTOR_BYTES = 16
 # the same places; or at others.
 EDGES = ("none", "edges", "edges apart")
 NONE, ALIKE, APART = range(3)
-WARP_THREADS = 128  # of a block
 LINE = 8  # vectors of a line of memory
 TILE_BYTES = 128  # of a tile at most, for each thread, if it is more than one row
 # Those whose kernels need clusters of 16, the copy engine or 216 KB of a block's shared memory, and
@@ -25,7 +24,7 @@ HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "chunks"), (90, 100, 103)
 class Shape:
     """A regime and what is chosen beside a row's width.
 
-    warp     sizes = (lanes of a row,)
+    warp     sizes = (lanes of a row, threads of a block)
     tile     sizes = (lanes of a row, threads of a tile)
     block    sizes = (threads of a row, least blocks of a multiprocessor)
     cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
@@ -106,9 +105,7 @@ class Plan:
     def threads(self) -> int:
         """Of a block."""
         match self.shape.regime:
-            case "warp":
-                return WARP_THREADS
-            case "tile":
+            case "warp" | "tile":
                 return self.shape.sizes[1]
             case "chunks":
                 reducing, writing = self.shape.sizes[2:4]

@@ -135,7 +135,7 @@ def _by_rule(request: Request) -> Shape:
     least = max(16, least_lanes(request.size, request.edges)) if request.edges else 1
     if vectors <= 128:
         lanes = next((n for n in (1, 2, 4, 8, 16) if n >= max(least, vectors / 2)), 32)
-        return Shape("warp", (lanes,))
+        return Shape("warp", (lanes, 128))
     for most, threads in BLOCKS:
         if vectors <= most:
             return Shape("block", (threads, 1), raw=request.size == 2)

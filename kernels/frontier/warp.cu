@@ -1,6 +1,6 @@
-// warp: LANES lanes a row, the row in their registers; 128 / LANES rows a block.
+// warp: LANES lanes a row, the row in their registers; THREADS / LANES rows a block.
 //   moves    X once, Y once
-//   launch   grid = rows * LANES / 128, block = 128
+//   launch   grid = rows * LANES / THREADS, block = THREADS
 //   holds    LANES * VECTORS vectors of 16 bytes; with edges LANES is 8 or more, of 16 bits 16
 //   teaches  short rows need no barrier: the bytes in flight come from many rows at once
 //   source   warp rows as in PyTorch's softmax; shared/KERNELS.md, W
@@ -8,11 +8,11 @@
 #include "exact.cuh"
 #include "load.cuh"
 
-template <class T, int LANES, int VECTORS, int EDGES, bool INVARIANT>
-__global__ void __launch_bounds__(128) softmax(const T *x, T *out, long long x_stride,
-                                               long long out_stride, int cols, long long rows) {
+template <class T, int LANES, int THREADS, int VECTORS, int EDGES, bool INVARIANT>
+__global__ void __launch_bounds__(THREADS) softmax(const T *x, T *out, long long x_stride,
+                                                   long long out_stride, int cols, long long rows) {
     await_turn();
-    long long row = blockIdx.x * (128ll / LANES) + threadIdx.x / LANES;
+    long long row = blockIdx.x * static_cast<long long>(THREADS / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool mine = row < rows; // lanes without a row shuffle all the same
     long long there = mine ? row : 0;

@@ -19,7 +19,7 @@ from kernels.registry import DTYPES, ELEMENT_BYTES
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
 
 REGIMES = [
-    Shape("warp", (32,)),
+    Shape("warp", (32, 64)),
     Shape("tile", (16, 64)),
     Shape("tile", (8, 128)),
     Shape("block", (128, 1)),

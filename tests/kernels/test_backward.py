@@ -12,14 +12,14 @@ from torch import Tensor
 
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan
-from kernels.frontier.plans import VECTOR_BYTES, WARP_THREADS, Shape, vectors_from_line
+from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.registry import DTYPES, ELEMENT_BYTES, Launch, Variant
 from tests.kernels.host import library
 
 # Of 16 bits one dtype will do: float16 does not run on the host.
 KINDS = ("float32", "bfloat16")
 SHAPES = {
-    "warp": (Shape("warp", (16,)), (1, 7, 31, 64, 200, 250)),
+    "warp": (Shape("warp", (16, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
     "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
 }
@@ -85,7 +85,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             if not edges and not whole:
                 continue
             dx.fill_(torch.nan)
-            blocks = -(-rows * shape.sizes[0] // WARP_THREADS) if regime == "warp" else rows
+            blocks = -(-rows * shape.sizes[0] // plan.threads) if regime == "warp" else rows
             code[f"call{number}"](
                 blocks, plan.threads,
                 *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),

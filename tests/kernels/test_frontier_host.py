@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from kernels.cuda_compiler import C_TYPES
-from kernels.frontier.plans import ALIKE, APART, HERE, NONE, VECTOR_BYTES, WARP_THREADS, Shape
+from kernels.frontier.plans import ALIKE, APART, HERE, NONE, VECTOR_BYTES, Shape
 from kernels.registry import ELEMENT_BYTES, Launch, Variant
 from tests.kernels.host import library
 
 # Of 16 bits one dtype will do: float16 does not run on the host.
 KINDS = ("float32", "bfloat16")
 SHAPES = {
-    "warp": (Shape("warp", (32,)), (1, 7, 31, 64, 200, 250)),
+    "warp": (Shape("warp", (32, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
     "raw": (Shape("block", (64, 1), raw=True), (1, 63, 256, 257, 900)),
     "stream": (Shape("stream", (64,)), (1, 63, 1024, 1003, 5000)),
@@ -98,10 +98,10 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             seen.add(edges)
             out.fill_(torch.nan)
             _watch(code, x, around_x)
-            lanes = shape.sizes[0]
-            blocks = -(-rows * lanes // WARP_THREADS) if shape.regime == "warp" else rows
+            threads = plans[cols, edges].threads
+            blocks = -(-rows * shape.sizes[0] // threads) if shape.regime == "warp" else rows
             code[f"call{numbers[cols, edges]}"](
-                blocks, plans[cols, edges].threads,
+                blocks, threads,
                 *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
                 *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
                 ctypes.c_int(cols), ctypes.c_longlong(rows),

@@ -73,7 +73,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
 
 def test_a_row_of_any_regime_gets_its_arguments_in_order(launched: list[Launched]):
     x, y = torch.zeros(64, 1032)[:, :1024], torch.zeros(64, 1040)[:, :1024]
-    for shape in (Shape("warp", (32,)), Shape("block", (128, 1)), Shape("stream", (1024,))):
+    for shape in (Shape("warp", (32, 128)), Shape("block", (128, 1)), Shape("stream", (1024,))):
         assert frontier.run(x, y, shape) is y
         seen = launched.pop()
         assert seen.values == [x.data_ptr(), y.data_ptr(), 1032, 1040, 1024, 64]
