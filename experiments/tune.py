@@ -55,10 +55,7 @@ MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to
 WARP_THREADS, BLOCK_THREADS = (64, 128, 256), (32, 64, 128, 256, 512, 1024)
 CLUSTER_THREADS, FEW_ROWS_CLUSTER_THREADS = (128, 256), (128, 256, 512, 1024)
 GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
-GRID_TURNS = (1, 2)  # rows of a block
-# Vectors, of few rows: within these bounds alone a regime was ever fastest.  Of a row; of a row; of
-# all rows; of a thread.
-MOST_OF_A_BLOCK, LEAST_OF_A_GRID, LEAST_OF_CHUNKS, LEAST_RAW = 4096, 8192, 2**20, 4
+GRID_VECTORS = 4096  # of a row at least
 WIDE_CHUNKS = (*((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),)
 CHUNKS = (
     *((1024, 13, 8, 8, 2, ahead) for ahead in (1, 2, 3)),
@@ -85,15 +82,15 @@ def candidates(request: Request) -> Iterator[Shape]:
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
     few = rows < MANY
-    for threads in BLOCK_THREADS if not few or vectors <= MOST_OF_A_BLOCK else ():
+    for threads in BLOCK_THREADS:
         yield from _held(Shape("block", (threads,)), request, vectors, 255)
     for blocks, threads in product(
         (2, 4, 8, 16), FEW_ROWS_CLUSTER_THREADS if few else CLUSTER_THREADS
     ):
         yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
-    if few and vectors >= LEAST_OF_A_GRID:
+    if few and vectors >= GRID_VECTORS:
         yield from _in_one_grid(request, vectors, width)
-    if vectors >= 4096 and (not few or rows * vectors >= LEAST_OF_CHUNKS):
+    if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
         more += SMALL_CHUNKS if few else WIDE_CHUNKS
         yield from (Shape("chunks", sizes) for sizes in (*CHUNKS, *more))
@@ -106,13 +103,12 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
     """
     threads, parts, width = shape.sizes[0], (*shape.sizes, 1)[1], VECTOR_BYTES // request.size
     held = -(-vectors // (threads * parts))
-    few = request.rows < MANY
-    for raw in (False, True)[: 1 if few and held < LEAST_RAW else width // 4]:
+    for raw in (False, True)[: width // 4]:
         registers = OVERHEAD + held * (4 if raw else width)
         enough = registers <= min(most, REGISTERS // threads + 16)
         if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
             fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers)))
-            fewer = fit if few else max(1, fit - 1)
+            fewer = fit if request.rows < MANY else max(1, fit - 1)
             for least in sorted({1, fewer, fit}):
                 yield Shape(shape.regime, (*shape.sizes, least), raw)
 
@@ -120,20 +116,19 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
 def _in_one_grid(request: Request, vectors: int, width: int) -> Iterator[Shape]:
     """Rows of ``vectors`` over so many blocks that a multiprocessor has a few, or fewer."""
     room = (
-        (least, turns, int(request.multiprocessors * least * share) // -(-request.rows // turns))
-        for least, share, turns in product(GRID_BLOCKS, GRID_SHARES, GRID_TURNS)
-        if turns <= request.rows
+        (least, int(request.multiprocessors * least * share) // request.rows)
+        for least, share in product(GRID_BLOCKS, GRID_SHARES)
     )
-    for least, turns, parts in dict.fromkeys(room):
+    for least, parts in dict.fromkeys(room):
         if parts < 2:
             continue
         share = -(-vectors // (parts * LINE)) * LINE
         for threads in GRID_THREADS:
             held, raw = -(-share // threads), width == 8
-            registers = OVERHEAD + held * turns * 4
+            registers = OVERHEAD + held * 4
             fits = registers <= REGISTERS // (threads * least) and threads * least <= THREADS
             if fits and share >= threads // 2:
-                yield Shape("grid", (threads, parts, least, turns), raw)
+                yield Shape("grid", (threads, parts, least), raw)
 
 
 def compiled(shape: Shape, request: Request, arch: str) -> bool:

@@ -98,8 +98,8 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             cluster = shape.sizes[1]
             grid = rows * cluster
         case "grid":
-            _, parts, _, turns = shape.sizes
-            grid, tickets = -(-rows // turns) * parts, rows * parts * (1 + shape.invariant)
+            parts = shape.sizes[1]
+            grid, tickets = rows * parts, rows * parts * (1 + shape.invariant)
             arguments += [parts, None]
         case "chunks":
             dealt = deal(shape, cols, asked.size, asked.edges, asked.lines)

@@ -28,8 +28,7 @@ class Shape:
     tile     sizes = (lanes of a row, threads of a tile)
     block    sizes = (threads of a row, least blocks of a multiprocessor)
     cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
-    grid     sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor, rows of
-                      a block)
+    grid     sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket,
                       chunks in the writers' registers)
     stream   sizes = (threads of a row,)
@@ -96,7 +95,7 @@ class Plan:
             case "stream":
                 arguments = (*sizes, edges)
             case "grid":  # the blocks of a row are no constant of the kernel
-                arguments = (sizes[0], self.held, *sizes[2:], shape.raw, edges)
+                arguments = (sizes[0], self.held, sizes[2], shape.raw, edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], shape.raw, edges)
         words = [str(a).lower() for a in (*arguments, shape.invariant)]

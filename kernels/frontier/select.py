@@ -124,8 +124,8 @@ def possible(shape: Shape, request: Request) -> bool:
         room = request.multiprocessors * (shape.sizes[1] // shape.sizes[4])
         return dealt.tickets <= room
     if shape.regime == "grid":  # all blocks at once
-        _, parts, least, turns = shape.sizes
-        return -(-request.rows // turns) * parts <= request.multiprocessors * least
+        _, parts, least = shape.sizes
+        return request.rows * parts <= request.multiprocessors * least
     return True
 
 
