@@ -10,7 +10,8 @@
 // The warps of a block pass chunks on, in a ring of SLOTS in shared memory, then in the registers
 // of the writers, AHEAD chunks of them:
 //   dealer    takes a ticket (``together`` chunks of a row) once as many slots are free; loads
-//             them.  Nobody deals the first ones, while slots are free: they are a grid apart
+//   them.
+//             The first ones are the blocks' numbers
 //   reducers  maximum and sum of a chunk                                          [full]
 //   poster    makes one pair of a ticket's chunks and posts it in global memory   [reduced]
 //   gatherer  waits until all tickets of the row are posted; makes them one       [full]
@@ -169,43 +170,25 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     if (warp == 0) { // dealer
         if (lane > 0)
             return;
-        // The time to the L2 that a ticket takes is spared, and that of the launch's number hidden:
-        // all first chunks are on their way before it is known, and the first one's barrier, which
-        // everybody passes before those of the others, opens after it.
-        unsigned before = *(volatile unsigned *)&scratch->launches, all = unsigned(rows) * tickets;
-        unsigned ticket = blockIdx.x, taken = 0, free = SLOTS / together, opening = 0;
-        auto open = [&] {
-            number = before + 1 + (before + 1 == 0); // what was never written is 0
-            if (taken > 0)
-                arrive_expecting(&full[0], opening);
-        };
-        while (ticket < all) {
+        unsigned ticket = blockIdx.x; // the first is not dealt: it would take the time to the L2
+        number = *(volatile unsigned *)&scratch->launches + 1;
+        number += number == 0; // what was never written is 0
+        while (ticket < unsigned(rows) * tickets) {
             int row = ticket / tickets, first = (ticket - row * tickets) * together;
             for (int n = first; n < min(first + together, chunks); ++n, next()) {
                 which[at.slot] = {row, n};
                 auto c = chunk({row, n});
-                if (taken == 0 && n == first)
-                    opening = c.size() * 16;
-                else
-                    arrive_expecting(&full[at.slot], c.size() * 16);
+                arrive_expecting(&full[at.slot], c.size() * 16);
                 if (c.size() > 0)
                     load_bulk(ring + slot.slot * CHUNK + c.offset(), c.row.body() + c.first,
                               c.size() * 16, &full[at.slot]);
             }
-            if (++taken < free) {
-                ticket += gridDim.x;
-                continue;
-            }
-            if (taken == free)
-                open();
-            Place<SLOTS> room = slot;
-            for (int i = 0; i < together; ++i, room.next())
-                wait(&empty[room.slot], room.parity ^ 1); // at first it is empty
+            Place<SLOTS> free = slot;
+            for (int i = 0; i < together; ++i, free.next())
+                wait(&empty[free.slot], free.parity ^ 1); // at first they are
             // Not before: a ticket that waits for slots keeps its row from everybody.
-            ticket = free * gridDim.x + atomicAdd(&scratch->ticket, 1);
+            ticket = gridDim.x + atomicAdd(&scratch->ticket, 1);
         }
-        if (taken < free)
-            open();
         which[at.slot] = {-1, -1};
         arrive_at(&full[at.slot]);
         if (atomicAdd(&scratch->done, 1) == gridDim.x - 1) { // the last: ready for the next launch
