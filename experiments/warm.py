@@ -11,8 +11,19 @@ import pandas as pd
 from experiments.sweeps import SWEEPS, Point
 from kernels.registry import variant
 
-# What compiles anew for every number of rows.
-PER_SHAPE = ("torch_compile", "triton_constant")
+# What compiles anew for every number of rows; and once for all shapes, for two minutes.
+PER_SHAPE, ONCE = ("torch_compile", "triton_constant"), ("flashinfer",)
+
+
+def build(name: str, device: str) -> None:
+    """Compile variant ``name`` of ONCE; a failure is left for its check."""
+    import torch
+
+    from kernels.launch import load
+
+    with suppress(Exception):
+        x = torch.zeros(1, 1024, device=device)
+        load(name)(x, torch.empty_like(x))
 
 
 def warm(points: Mapping[Point, tuple[str, ...]]) -> Mapping[str, float]:
@@ -56,6 +67,8 @@ def points(mode: str) -> dict[Point, tuple[str, ...]]:
 
 def _compiles(name: str, point: Point) -> bool:
     v = variant(name)
+    if name in ONCE:
+        return False
     jit = v.framework in ("triton", "frontier", "peers") or name == "torch_compile"
     return jit and v.refusal(point.dtype, point.cols) is None
 

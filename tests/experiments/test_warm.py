@@ -6,9 +6,11 @@ from concurrent.futures import Executor, Future
 from itertools import chain
 
 import pytest
+import torch
 
 from experiments import warm
 from experiments.sweeps import SWEEPS, Point
+from kernels import launch
 
 
 @pytest.mark.parametrize("mode", ["quick", "full"])
@@ -31,6 +33,19 @@ def test_what_is_timed_by_the_hosts_clock_compiles_nothing_on_a_gpu(mode: str):
     alone = {p for s in on_the_host for p in s.points(mode)} - elsewhere
     assert alone
     assert not alone & set(warm.points(mode))
+
+
+def test_what_compiles_once_is_built_by_a_call(monkeypatch: pytest.MonkeyPatch):
+    called = []
+
+    def fails(x: torch.Tensor, out: torch.Tensor) -> None:
+        called.append((x.shape, x.dtype, out.shape))
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(launch, "load", dict.fromkeys(warm.ONCE, fails).__getitem__)
+    for name in warm.ONCE:
+        warm.build(name, "cpu")  # what fails is told by its check
+        assert called.pop() == ((1, 1024), torch.float32, (1, 1024))
 
 
 class Here(Executor):
@@ -63,6 +78,7 @@ def test_a_width_is_one_task_but_for_what_compiles_for_each_shape(monkeypatch: p
     widths = [{(point.dtype, point.cols) for point in task} for task in shared]
     assert all(len(width) == 1 for width in widths)
     assert len(set.union(*widths)) == len(shared)
+    assert not set(warm.ONCE) & set.union(*names)
     together: dict[Point, set[str]] = {}
     for point, some in chain.from_iterable(task.items() for task in seen):
         assert not together.setdefault(point, set()) & set(some)
