@@ -1,5 +1,7 @@
 """Tests of this folder run on a GPU: ``pytest -m gpu tests/gpu``."""
 
+import fcntl
+
 import pytest
 import torch
 from _pytest.junitxml import LogXML
@@ -19,6 +21,16 @@ def hopper(gpu: None) -> None:
     """Skip before Hopper."""
     if torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("needs a GPU from Hopper on")
+
+
+@pytest.fixture(autouse=True)
+def company(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """Tests marked ``alone``, which time the GPU, wait until no other process uses it."""
+    alone = request.node.get_closest_marker("alone") is not None
+    # The processes of one run have their folders side by side.
+    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.hookimpl(trylast=True)  # once the report is there

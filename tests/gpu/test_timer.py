@@ -15,7 +15,7 @@ from experiments.tables import useful_bytes
 from experiments.timer import DeviceTimer, Flush, buffers, call_ns, estimate_ns
 from kernels.launch import bind
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 MIB = 2**20
 COLS = 4096
