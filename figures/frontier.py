@@ -4,17 +4,40 @@ python -m figures.frontier TIDY.csv --hardware hardware.json --stem OUTDIR/front
 """
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from figures import FIGURES, page
 from figures.fraction_of_copy import draw
-from kernels.registry import DTYPES
+from kernels.frontier.plans import VECTOR_BYTES
+from kernels.registry import DTYPES, ELEMENT_BYTES
+
+NEAR, TICKS = (0.9, 1.03), (0.9, 0.95, 1.0)  # of copy
+
+
+def draw_near(ax: Axes, tidy: pd.DataFrame) -> None:
+    """The part of ``draw`` in which kernels at copy speed differ."""
+    draw(ax, tidy)
+    ax.set_yticks(TICKS)
+    ax.set_ylim(NEAR)
 
 
 def panels(tidy: pd.DataFrame) -> page.Grid:
-    """Fraction of copy against columns, one panel a dtype."""
-    groups = dict(list(tidy.groupby("dtype")))
-    return [[page.Panel(d, groups[d], draw) for d in DTYPES if d in groups]]
+    """Fraction of copy against columns, a column of panels a dtype.
+
+    Rows of whole 16-byte vectors, the same near copy, and rows that start anywhere between two.
+    """
+    whole = tidy["cols"] * tidy["dtype"].map(ELEMENT_BYTES) % VECTOR_BYTES == 0
+    kinds = (
+        ("whole vectors", tidy[whole], draw),
+        ("whole vectors, near copy", tidy[whole & (tidy["status"] == "ok")], draw_near),
+        ("rows off 16 bytes", tidy[~whole], draw),
+    )
+    dtypes = [d for d in DTYPES if d in set(tidy["dtype"])]
+    return [
+        [page.Panel(f"{d}\n{kind}", some[some["dtype"] == d], how) for d in dtypes]
+        for kind, some, how in kinds
+    ]
 
 
 if __name__ == "__main__":
-    page.main(panels, FIGURES["frontier"], tall=1.2)
+    page.main(panels, FIGURES["frontier"], share_y="row")

@@ -1,6 +1,7 @@
 """Each script draws what its table holds, and drops no point."""
 
 from importlib import import_module
+from typing import Literal
 
 import matplotlib.style
 import numpy as np
@@ -12,9 +13,10 @@ from matplotlib.lines import Line2D
 
 from experiments.sweeps.sweep import EXACT
 from experiments.tables import gbps, useful_bytes
-from figures import FIGURES, numerics, page, resources
+from figures import FIGURES, frontier, numerics, page, resources
 from figures.curves import human, linear_axis, log2_axis, log2_ticks, with_bandwidth_interval
 from figures.look import drawn
+from kernels.registry import ELEMENT_BYTES
 from tests.figures.conftest import STALE, resources_of
 
 NO_CURVES = ("course_shapes", "launch", "numerics", "topk")
@@ -23,10 +25,12 @@ CURVES = [name for name in FIGURES if name not in NO_CURVES]
 SWEPT = ["vocab_scaling", "fraction_of_copy", "batch_scaling", "batch_latency", "small_batch"]
 
 
-def figure_of(name: str, table: pd.DataFrame) -> tuple[Figure, page.Grid]:
+def figure_of(
+    name: str, table: pd.DataFrame, share_y: Literal["all", "row"] = "all"
+) -> tuple[Figure, page.Grid]:
     grid = import_module(f"figures.{name}").panels(table[table["variant"].map(drawn)])
     with matplotlib.style.context(page.HERE / "paper.mplstyle"):
-        return page.compose(grid, "a note", page.MEDIA[1], "all"), grid
+        return page.compose(grid, "a note", page.MEDIA[1], share_y), grid
 
 
 def lines(ax: Axes, label: str) -> list[Line2D]:
@@ -100,6 +104,19 @@ def test_marks_lie_inside_their_panel_and_below_the_data(name: str, tidy):
             elif line.get_transform() == ax.transData and heights:
                 assert bottom <= min(heights)
                 assert max(heights) <= top
+
+
+def test_the_frontiers_widths_are_told_apart_by_where_their_rows_start(tidy):
+    figure, grid = figure_of("frontier", tidy("frontier"), "row")
+    every, near, off = grid
+    for panels in zip(every, near, off, strict=True):
+        size = ELEMENT_BYTES[panels[0].table["dtype"].iloc[0]]
+        whole, same, odd = ({c * size % 16 == 0 for c in p.table["cols"]} for p in panels)
+        assert (whole, same, odd) == ({True}, {True}, {False})
+        assert set(panels[1].table["status"]) == {"ok"}
+    limits = [ax.get_ylim() for ax in figure.axes]
+    assert set(limits[3:6]) == {frontier.NEAR}
+    assert all(low <= 0 < 1 < high for low, high in limits[:3] + limits[6:])
 
 
 def test_a_legend_without_bad_points_does_not_speak_of_them(tidy):
