@@ -26,6 +26,8 @@ DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
 INVARIANT_COLS = 2**23  # exact.cuh
+# Vectors of a thread that sums without an order in 64 registers: of elements of so many bytes, raw.
+MOST_HELD = {(4, False): 8, (4, True): 8, (2, False): 4, (2, True): 9}
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,24 @@ def select(request: Request, gpu: str) -> Shape:
         raise ValueError(
             f"expected at most {INVARIANT_COLS} columns where invariant=True; got {request.cols}"
         )
-    shape = _measured(request, gpu) or _by_rule(request)
-    if shape.regime == "chunks":  # its summing warps take the place of writing ones
-        shape = replace(shape, sizes=(*shape.sizes[:3], 8, shape.sizes[4], 1))
-    return replace(shape, invariant=True)
+    return replace(_roomier(_measured(request, gpu) or _by_rule(request), request), invariant=True)
+
+
+def _roomier(shape: Shape, request: Request) -> Shape:
+    """``shape`` for sums without an order, which take more registers or more warps."""
+    sizes = shape.sizes
+    match shape.regime:
+        case "chunks":  # its summing warps take the place of writing ones
+            return replace(shape, sizes=(*sizes[:3], 8, sizes[4], 1))
+        case "block" | "cluster":
+            # A multiprocessor has half its threads at least, where they then hold the row without
+            # spills; a block of 1024 would have it alone.
+            narrow = sizes[0] == 1024 and shape.regime == "block"
+            threads = 512 if narrow else sizes[0]
+            roomy = replace(shape, sizes=(threads, *sizes[1:-1], max(sizes[-1], 1024 // threads)))
+            held = roomy.plan(request.cols, request.size, request.edges).held
+            return roomy if held <= MOST_HELD[request.size, shape.raw] else shape
+    return shape
 
 
 def _measured(request: Request, gpu: str) -> Shape | None:

@@ -27,6 +27,7 @@ from kernels.frontier.select import (
     DEFAULT,
     INVARIANT_COLS,
     MANY,
+    MOST_HELD,
     STREAM,
     TABLES,
     Request,
@@ -85,6 +86,24 @@ def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
     if shape.regime in ("warp", "block", "cluster", "grid", "stream"):
         most = {NONE: 0, ALIKE: 1, APART: 2}[request.edges] * VECTOR_BYTES // request.size - 1
         assert shape.sizes[0] >= 2 * most
+
+
+@given(requests())
+def test_sums_without_an_order_leave_a_multiprocessor_more_than_one_block(request: Request):
+    cols = min(request.cols, INVARIANT_COLS)
+    request = replace(request, cols=cols, invariant=True)
+    usual, shape = select(replace(request, invariant=False), DEFAULT), select(request, DEFAULT)
+    assert shape.invariant
+    assert possible(shape, request)
+    plan = shape.plan(request.cols, request.size, request.edges)
+    assert shape.regime == usual.regime
+    if shape.regime in ("block", "cluster") and shape.sizes != usual.sizes:
+        assert 1024 <= plan.threads * shape.sizes[-1] <= 2048
+        assert plan.threads < 1024
+        assert plan.held <= MOST_HELD[request.size, shape.raw]
+        parts = shape.sizes[1] if shape.regime == "cluster" else 1
+        vectors = vectors_from_line(request.cols, request.size, request.edges)
+        assert plan.threads * parts * plan.held >= vectors
 
 
 def test_a_row_beyond_all_rings_is_streamed():
