@@ -1,6 +1,7 @@
 """The archive: recorded runs, an input of the workflow.  Pack one, verify one, take it out.
 
 python -m experiments.archive pack results/local-nvidia-h200 experiments/archive/nvidia-h200
+python -m experiments.archive pack --keep ...  (what is as it was recorded)
 python -m experiments.archive verify experiments/archive/nvidia-h200
 """
 
@@ -10,17 +11,25 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import pandas as pd
 import pandera.pandas as pa
 import typer
 
 from experiments import listing
-from experiments.hardware import environment_sha256
+from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import PROFILE, SANITIZER, BadTable, read_csv, read_raw, validated
+from experiments.tables import (
+    POINT,
+    PROFILE,
+    SANITIZER,
+    BadTable,
+    read_csv,
+    read_raw,
+    validated,
+)
 from figures import TABLE_FIGURES
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
@@ -58,14 +67,22 @@ def _verified(folder: Path) -> list[str]:
 
 
 @app.command()
-def pack(results: Path, folder: Path) -> None:
+def pack(
+    results: Path,
+    folder: Path,
+    keep: Annotated[
+        bool, typer.Option(help="keep the sweeps that RESULTS lacks and FOLDER has, if current")
+    ] = False,
+) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
     if not (results / "hardware.json").exists():
         _refuse(f"{results} holds no run: hardware.json is missing; measure first")
     facts = json.loads((results / "hardware.json").read_text())
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
-    names = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
+    kept = _kept(results, folder) if keep else {}
+    sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
+    names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
@@ -75,21 +92,66 @@ def pack(results: Path, folder: Path) -> None:
     names += ["profile.csv"] if _counted(results / "profile.csv", PROFILE) else []
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
-    size = sum((results / name).stat().st_size for name in names)
+    paths = {name: results / name for name in names}
+    for sweep in kept:
+        paths |= {name: folder / name for name in _files_of(sweep) if (folder / name).exists()}
+    size = sum(path.stat().st_size for path in paths.values())
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}"))
-    for name in names:
+    for name, path in paths.items():
         (part / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(results / name, part / name)
-    lines = [f"{listing.digest(part / name)}  {name}\n" for name in names]
+        shutil.copyfile(path, part / name)
+    if kept:
+        told = json.dumps({**facts, "earlier": kept}, indent=2)
+        (part / "hardware.json").write_text(told + "\n")
+    lines = [f"{listing.digest(part / name)}  {name}\n" for name in paths]
     (part / listing.SUMS).write_text("".join(lines))
     part.chmod(0o755)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
-    print(f"{folder}: {len(names)} files, {size:,} bytes")
+    print(f"{folder}: {len(paths)} files, {size:,} bytes")
+    if kept:
+        print(f"kept, as measured before: {', '.join(kept)}")
+
+
+def current(folder: Path) -> list[str]:
+    """The sweeps of the archive ``folder`` that a full run would measure the same way today.
+
+    Those of which it has every block of every point and variant, all with today's code.  Raises
+    BadArchive where a file is not what was recorded.
+    """
+    names = listing.sums(folder) if (folder / listing.SUMS).exists() else {}
+    known = [sweep for sweep in SWEEPS if f"raw/{sweep}.csv.gz" in names]
+    return [sweep for sweep in known if _is_current(folder, sweep)]
+
+
+def _is_current(folder: Path, name: str) -> bool:
+    raw = read_raw(listing.verify(folder, f"raw/{name}.csv.gz"))
+    sweep, variants = SWEEPS[name], raw["variant"].str.removesuffix(AGAIN)
+    measured = set(zip(variants, raw["kernel_sha256"], strict=True))
+    points = set(raw[POINT].itertuples(index=False, name=None))
+    return (
+        measured == {(variant, _now()[variant]) for variant in sweep.variants}
+        and points == {tuple(point) for point in sweep.points("full")}
+        and raw["block"].nunique() == MODES["full"]
+    )
+
+
+def _kept(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """The facts of the sweeps that ``results`` lacks and the archive ``folder`` can give."""
+    try:
+        found = [s for s in current(folder) if not (results / f"raw/{s}.csv.gz").exists()]
+    except listing.BadArchive as error:
+        _refuse(str(error))
+    facts = json.loads((folder / "hardware.json").read_text()) if found else {}
+    return {sweep: of_sweep(facts, sweep) for sweep in found}
+
+
+def _files_of(sweep: str) -> tuple[str, str]:
+    return f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv"
 
 
 def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ PACKAGES = (
     *("liger-kernel", "quack-kernels", "nvidia-cutlass-dsl", "flashinfer-python"),
 )
 # What differs between two runs of one environment, or (source) between a run and its archive.
-RUN_FACTS = ("measured_utc", "code_commit", "mode", "source")
+RUN_FACTS = ("measured_utc", "code_commit", "mode", "source", "earlier")
 
 
 def gpu_name(index: int = 0) -> str | None:
@@ -54,6 +54,15 @@ def environment_sha256(facts: dict[str, Any]) -> str:
     """A hash of everything in hardware.json that does not change from run to run."""
     lasting = {k: v for k, v in facts.items() if k not in RUN_FACTS}
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
+
+
+def of_sweep(facts: dict[str, Any], sweep: str) -> dict[str, Any]:
+    """Those facts of an archive that ``sweep`` was measured with: it may be kept of an earlier run.
+
+    ``facts["earlier"]`` has the facts of such runs by sweep.
+    """
+    now = {key: value for key, value in facts.items() if key != "earlier"}
+    return {**facts.get("earlier", {}).get(sweep, now), "source": facts["source"]}
 
 
 def collect(source: str, mode: str, seed: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
+from experiments.hardware import of_sweep
 from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
@@ -334,7 +335,8 @@ def main(
         with plainly():
             table = read_tidy(tidy, sweep)
             asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
-            note = stamp(read_hardware(hardware), table[table["variant"].isin(asked)])
+            facts = of_sweep(read_hardware(hardware), sweep)
+            note = stamp(facts, table[table["variant"].isin(asked)])
             words = first if isinstance(first, str) else first(table)
             note = f"{words} · {note}" if words else note
             save(panels(without_skipped_dtypes(table)), note, stem, share_y, tall)

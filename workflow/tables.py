@@ -28,6 +28,15 @@ def tables_of(source: str, sweeps: Iterable[str]) -> dict[str, list[str]]:
     }
 
 
+def outdated(run: Source, sweeps: Iterable[str]) -> list[str]:
+    """The raw tables of ``run`` that the archive of its GPU lacks, or has of what was otherwise."""
+    # Not above: it takes a second of every command.
+    from experiments.archive import current
+
+    kept = current(run.archive)
+    return tables_of(run.name, [name for name in sweeps if name not in kept])["raw"]
+
+
 def archived_verdicts(source: str, run: Source) -> list[str]:
     """The verdicts to lay beside those of ``source``, if it was measured here.
 

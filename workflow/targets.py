@@ -52,9 +52,9 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
                 "tune measures the frontier's kernels on this machine's GPU: it needs one, and not "
                 "--config source=archive"
             )
-        if target == "archive" and not source.local:
+        if target in ("archive", "update_archive") and not source.local:
             raise WorkflowError(
-                "archive packs a full run measured here, and this run takes its data from "
+                f"{target} packs a full run measured here, and this run takes its data from "
                 f"{source.archive.relative_to(ROOT)} already: it needs a GPU, and not "
                 "--config source=archive"
             )

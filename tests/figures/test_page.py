@@ -235,6 +235,22 @@ def test_stamp_speaks_of_what_the_figure_shows(tidy, hardware: Path, tmp_path: P
     assert said == {"vocab_scaling": False, "triton_paths": True}
 
 
+def test_a_sweep_kept_of_an_earlier_run_says_so(tidy, hardware: Path, tmp_path: Path):
+    tidy("topk").to_csv(tmp_path / "tidy.csv", index=False)
+    facts = json.loads(hardware.read_text())
+    earlier = {**facts, "measured_utc": "2001-02-03T00:00:00Z", "packages": {"torch": "1.0"}}
+    (tmp_path / "hardware.json").write_text(json.dumps({**facts, "earlier": {"topk": earlier}}))
+    stem = tmp_path / "topk"
+    done = run(
+        "topk", tmp_path / "tidy.csv", "--hardware", tmp_path / "hardware.json", "--stem", stem
+    )
+    assert done.returncode == 0, done.stderr
+    said = stem.with_suffix(".svg").read_text()
+    assert "measured 2001-02-03" in said
+    assert "torch 1.0" in said
+    assert facts["measured_utc"][:10] not in said
+
+
 def test_where_nothing_did_a_point_all_is_shown(tidy):
     table = tidy("vocab_scaling").assign(status="skipped")
     assert page.skipped_dtypes(table) == {}

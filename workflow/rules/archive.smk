@@ -50,22 +50,30 @@ rule gpu_tests:
         ' sed -i -E \'s/ hostname="[^"]*"//\' {output}'
 
 
+# What an archive holds beside its sweeps.
+RECORDS = [
+    f"results/{SOURCE.name}/correctness.csv",
+    *expand(
+        "results/{source}/{table}", source=SOURCE.name, table=TABLE_FIGURES.values()
+    ),
+    f"results/{SOURCE.name}/gpu_tests.xml",
+    # Where there is no ncu, or no compute-sanitizer, the archive goes without.
+    *(
+        [f"results/{SOURCE.name}/profile.csv"]
+        if profiled(SOURCE) == SOURCE.name
+        else []
+    ),
+    *(sanitized(SOURCE) if SOURCE.local else []),
+]
+
+
 rule archive:
     """Pack this machine's finished full run into experiments/archive/<gpu>."""
     input:
         expand(
             "results/{source}/raw/{sweep}.csv.gz", source=SOURCE.name, sweep=GPU_SWEEPS
         ),
-        f"results/{SOURCE.name}/correctness.csv",
-        expand(
-            "results/{source}/{table}",
-            source=SOURCE.name,
-            table=TABLE_FIGURES.values(),
-        ),
-        f"results/{SOURCE.name}/gpu_tests.xml",
-        # Where there is no ncu, or no compute-sanitizer, the archive goes without.
-        f"results/{SOURCE.name}/profile.csv" if profiled(SOURCE) == SOURCE.name else [],
-        sanitized(SOURCE) if SOURCE.local else [],
+        RECORDS,
         hardware=f"results/{SOURCE.name}/hardware.json",
     log:
         "results/logs/archive.log",
@@ -74,6 +82,20 @@ rule archive:
     params:
         run=lambda wildcards, input: str(Path(input.hardware).parent),
         folder=SOURCE.archive.relative_to(ROOT),
+        keep="",
     shell:
-        "python -m experiments.archive pack {params.run} {params.folder} > {log} 2>&1"
+        "python -m experiments.archive pack {params.keep} {params.run} {params.folder} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; cat {log}"
+
+
+use rule archive as update_archive with:
+    input:
+        lambda wildcards: outdated(SOURCE, GPU_SWEEPS),
+        RECORDS,
+        hardware=f"results/{SOURCE.name}/hardware.json",
+    log:
+        "results/logs/update-archive.log",
+    params:
+        run=lambda wildcards, input: str(Path(input.hardware).parent),
+        folder=SOURCE.archive.relative_to(ROOT),
+        keep="--keep",
