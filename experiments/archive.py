@@ -71,7 +71,7 @@ def pack(
     results: Path,
     folder: Path,
     keep: Annotated[
-        bool, typer.Option(help="keep the sweeps that RESULTS lacks and FOLDER has, if current")
+        bool, typer.Option(help="keep the sweeps of FOLDER whose variants and points are today's")
     ] = False,
 ) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
@@ -80,7 +80,7 @@ def pack(
     facts = json.loads((results / "hardware.json").read_text())
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
-    kept = _kept(results, folder) if keep else {}
+    kept = _kept(folder) if keep else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
@@ -93,8 +93,10 @@ def pack(
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     paths = {name: results / name for name in names}
+    recorded = listing.sums(folder) if kept else {}
     for sweep in kept:
-        paths |= {name: folder / name for name in _files_of(sweep) if (folder / name).exists()}
+        mine = (f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv")
+        paths |= {name: folder / name for name in mine if name in recorded}
     size = sum(path.stat().st_size for path in paths.values())
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -115,13 +117,16 @@ def pack(
     print(f"{folder}: {len(paths)} files, {size:,} bytes")
     if kept:
         print(f"kept, as measured before: {', '.join(kept)}")
+    if gone := sorted(recorded.keys() - paths.keys()):
+        print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
 
 
 def current(folder: Path) -> list[str]:
-    """The sweeps of the archive ``folder`` that a full run would measure the same way today.
+    """The sweeps of the archive ``folder`` that a full run would not measure otherwise today.
 
-    Those of which it has every block of every point and variant, all with today's code.  Raises
-    BadArchive where a file is not what was recorded.
+    Those that have every block, today's points and timers, and today's variants as their code is
+    today; how many samples a block takes does not count.  Raises BadArchive where a file is not
+    what was recorded.
     """
     names = listing.sums(folder) if (folder / listing.SUMS).exists() else {}
     known = [sweep for sweep in SWEEPS if f"raw/{sweep}.csv.gz" in names]
@@ -129,29 +134,40 @@ def current(folder: Path) -> list[str]:
 
 
 def _is_current(folder: Path, name: str) -> bool:
-    raw = read_raw(listing.verify(folder, f"raw/{name}.csv.gz"))
+    try:
+        raw = read_raw(listing.verify(folder, f"raw/{name}.csv.gz"))
+    except BadTable:  # of an earlier schema
+        return False
     sweep, variants = SWEEPS[name], raw["variant"].str.removesuffix(AGAIN)
     measured = set(zip(variants, raw["kernel_sha256"], strict=True))
     points = set(raw[POINT].itertuples(index=False, name=None))
+    timers = set(raw.loc[raw["status"] == "ok", "timer"].replace("events", "graph"))
     return (
         measured == {(variant, _now()[variant]) for variant in sweep.variants}
         and points == {tuple(point) for point in sweep.points("full")}
+        and timers == set(sweep.timers)
         and raw["block"].nunique() == MODES["full"]
     )
 
 
-def _kept(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """The facts of the sweeps that ``results`` lacks and the archive ``folder`` can give."""
+def _kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """The facts of each sweep that the archive ``folder`` keeps."""
+    if not (found := _kept_sweeps(folder)):
+        return {}
+    facts = json.loads((folder / "hardware.json").read_text())
+    kept = {sweep: of_sweep(facts, sweep) for sweep in found}
+    for sweep, told in kept.items():
+        _refuse_unless_whole(folder / f"raw/{sweep}.csv.gz", told)
+    return kept
+
+
+def _kept_sweeps(folder: Path) -> list[str]:
     try:
-        found = [s for s in current(folder) if not (results / f"raw/{s}.csv.gz").exists()]
+        if found := current(folder):
+            listing.verify_all(folder)
     except listing.BadArchive as error:
         _refuse(str(error))
-    facts = json.loads((folder / "hardware.json").read_text()) if found else {}
-    return {sweep: of_sweep(facts, sweep) for sweep in found}
-
-
-def _files_of(sweep: str) -> tuple[str, str]:
-    return f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv"
+    return found
 
 
 def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_0
 # (rows, columns)
 MEASURED = (*((MANY, w) for w in WIDTHS), *product(FEW_ROWS, FEW_ROWS_WIDTHS))
 SAMPLES = 7
-REGISTERS, THREADS = 65_536, 2048  # of a multiprocessor
+REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
 MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to compile
 # Of a block.  Of many rows clusters of blocks of 512 threads were never fastest.
@@ -107,7 +107,7 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
         registers = OVERHEAD + held * (4 if raw else width)
         enough = registers <= min(most, REGISTERS // threads + 16)
         if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
-            fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers)))
+            fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers), BLOCKS))
             fewer = fit if request.rows < MANY else max(1, fit - 1)
             for least in sorted({1, fewer, fit}):
                 yield Shape(shape.regime, (*shape.sizes, least), raw)

@@ -27,7 +27,7 @@ BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, t
 STREAM = Shape("stream", (1024,))
 INVARIANT_COLS = 2**23  # exact.cuh
 # Vectors of a thread that sums without an order in 64 registers: of elements of so many bytes, raw.
-MOST_HELD = {(4, False): 8, (4, True): 8, (2, False): 4, (2, True): 9}
+MOST_HELD = {(4, False): 8, (2, False): 4, (2, True): 9}
 
 
 @dataclass(frozen=True)

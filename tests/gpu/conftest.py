@@ -1,6 +1,8 @@
 """Tests of this folder run on a GPU: ``pytest -m gpu tests/gpu``."""
 
 import fcntl
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,12 +25,14 @@ def hopper(gpu: None) -> None:
         pytest.skip("needs a GPU from Hopper on")
 
 
-@pytest.fixture(autouse=True)
-def company(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    """Tests marked ``alone``, which time the GPU, wait until no other process uses it."""
-    alone = request.node.get_closest_marker("alone") is not None
-    # The processes of one run have their folders side by side.
-    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Tests marked ``alone``, which time the GPU, wait until no other process's test uses it."""
+    if item.get_closest_marker("gpu") is None:
+        yield
+        return
+    alone = item.get_closest_marker("alone") is not None
+    with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 

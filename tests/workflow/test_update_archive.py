@@ -14,7 +14,8 @@ from experiments.listing import SUMS, digest, sums, verify_all
 from experiments.sweeps import SWEEPS
 from experiments.tables import read_raw, write_raw
 from tests.experiments.raw import raw
-from tests.workflow.recorded import samples
+from tests.workflow.checkout import snakemake
+from tests.workflow.recorded import forget, samples
 from workflow import tables
 from workflow.source import Source
 
@@ -66,9 +67,13 @@ def test_a_recording_of_todays_code_is_current(archive: Path):
 def test_each_sweep_keeps_the_facts_of_its_own_run(archive: Path, tmp_path: Path):
     first = json.loads((archive / "hardware.json").read_text())
     untouched = (archive / "raw/course_shapes.csv.gz").read_bytes()
+    change(archive, "topk", "launch")
     second = rerun(archive, tmp_path / "second", 2, "topk", "launch")
     pack(tmp_path / "second", archive, keep=True)
-    third = rerun(archive, tmp_path / "third", 3, "launch")
+    assert current(archive) == ALL
+    change(archive, "launch")
+    # What is current is kept, whatever else lies there.
+    third = rerun(archive, tmp_path / "third", 3, "launch", "topk")
     pack(tmp_path / "third", archive, keep=True)
     assert set(verify_all(archive)) >= {f"raw/{name}.csv.gz" for name in ALL}
     assert (archive / "raw/course_shapes.csv.gz").read_bytes() == untouched
@@ -86,40 +91,66 @@ def test_what_was_measured_with_other_code_is_not_kept(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rerun(archive, tmp_path / "results", 2, *(set(ALL) - {"topk", "launch"}))
-    changed = read_raw(archive / "raw/topk.csv.gz")
-    changed.loc[changed["variant"] == "copy_torch", "kernel_sha256"] = "b" * 64
-    write_raw(changed, archive / "raw/topk.csv.gz")
-    relist(archive)
+    change(archive, "topk")
     assert current(archive) == [name for name in ALL if name != "topk"]
     assert "lacks raw/topk.csv.gz: finish the run first" in refusal(
         tmp_path / "results", archive, capsys
     )
 
 
-@pytest.mark.parametrize("lost", ["variant", "point", "block"])
+@pytest.mark.parametrize("lost", ["variant", "point", "block", "timer"])
 def test_a_sweep_that_lacks_something_is_not_current(lost: str, archive: Path):
-    table = read_raw(archive / "raw/topk.csv.gz")
+    table = read_raw(archive / "raw/course_shapes.csv.gz")
     gone = {
         "variant": table["variant"] == "copy_torch",
         "point": table["cols"] == table["cols"].max(),
         "block": table["block"] == 0,
+        "timer": table["timer"] == "call",
     }
-    write_raw(table[~gone[lost]], archive / "raw/topk.csv.gz")
+    write_raw(table[~gone[lost]], archive / "raw/course_shapes.csv.gz")
     relist(archive)
-    assert "topk" not in current(archive)
+    assert "course_shapes" not in current(archive)
 
 
-def test_a_damaged_file_is_not_kept(
+def test_tables_that_a_run_has_not_made_are_said_to_be_gone(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    rerun(archive, tmp_path / "results", 2)
+    assert (archive / "profile.csv").exists()
+    pack(tmp_path / "results", archive, keep=True)
+    said = capsys.readouterr().out
+    assert "kept, as measured before: course_shapes, launch, topk" in said
+    assert "has none: profile.csv, sanitizer.csv, sanitizer.log" in said
+
+
+@pytest.mark.parametrize("name", ["hardware.json", "raw/topk.csv.gz"])
+def test_what_was_tampered_with_is_not_kept(
+    name: str, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     rerun(archive, tmp_path / "results", 2, "launch")
-    path = archive / "raw/topk.csv.gz"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
+    if name == "hardware.json":
+        facts = json.loads((archive / name).read_text())
+        (archive / name).write_text(json.dumps({**facts, "gpu_id": "another"}))
+        relist(archive)
+        expected = "was measured in another environment than hardware.json tells of"
+    else:
+        (archive / name).write_bytes((archive / name).read_bytes()[:-10])
+        expected = "topk.csv.gz differs from what was recorded"
     with pytest.raises(typer.Exit):
         pack(tmp_path / "results", archive, keep=True)
-    assert "topk.csv.gz differs from what was recorded" in capsys.readouterr().out
+    assert expected in capsys.readouterr().out
     assert not list(archive.parent.glob(".*"))
+
+
+@pytest.mark.usefixtures("gpu", "tools")
+def test_only_what_the_archive_lacks_is_measured(copy: Path):
+    forget(copy, "raw/topk.csv.gz")
+    done = snakemake(copy, "--dry-run", "update_archive")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("rule measure:") == 1
+    assert "output: results/local-test-gpu/raw/topk.csv.gz" in done.stdout
+    for rule in ("gpu_tests", "layouts_table", "accuracy", "first_call", "update_archive"):
+        assert f"rule {rule}:" in done.stdout, rule
 
 
 def test_the_workflow_asks_for_what_the_archive_lacks(
@@ -130,6 +161,15 @@ def test_the_workflow_asks_for_what_the_archive_lacks(
     assert tables.outdated(run, ALL) == []
     (archive / "SHA256SUMS").unlink()
     assert tables.outdated(run, ["topk"]) == ["results/local-test-gpu/raw/topk.csv.gz"]
+
+
+def change(archive: Path, *sweeps: str) -> None:
+    """As if copy_torch had been another when ``sweeps`` were recorded."""
+    for name in sweeps:
+        table = read_raw(archive / f"raw/{name}.csv.gz")
+        table.loc[table["variant"] == "copy_torch", "kernel_sha256"] = "b" * 64
+        write_raw(table, archive / f"raw/{name}.csv.gz")
+    relist(archive)
 
 
 def relist(archive: Path, *names: str) -> None:

@@ -41,7 +41,7 @@ rule gpu_tests:
     resources:
         gpu=1,
     shell:
-        "python -c 'import pytest' 2> {log} ||"
+        "python -c 'import pytest, xdist' 2> {log} ||"
         " {{ echo 'the GPU tests need pytest: make test installs it'; exit 2; }};"
         # Most of the time a test waits for the CPU: for compilers, and for references.
         " python -m pytest -m gpu tests/gpu -n 4 --dist loadfile --junitxml {output} > {log} 2>&1"
