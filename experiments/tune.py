@@ -57,6 +57,7 @@ CLUSTER_THREADS, FEW_ROWS_CLUSTER_THREADS = (128, 256), (128, 256, 512, 1024)
 GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
 GRID_VECTORS = 4096  # of a row at least
 WIDE_CHUNKS = (*((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),)
+COMING = (64, 96, 256)  # KB of chunks on their way to a multiprocessor; the last is any ring
 CHUNKS = (
     *((1024, 13, 8, 8, 2, ahead) for ahead in (1, 2, 3)),
     *((1024, 13, 8, 16, 2, ahead) for ahead in (1, 2, 4)),
@@ -93,7 +94,10 @@ def candidates(request: Request) -> Iterator[Shape]:
     if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
         more += SMALL_CHUNKS if few else WIDE_CHUNKS
-        yield from (Shape("chunks", sizes) for sizes in (*CHUNKS, *more))
+        for sizes in (*CHUNKS, *more):
+            room = (kilobytes * 1024 // (sizes[0] * VECTOR_BYTES) for kilobytes in COMING)
+            for coming in sorted({min(sizes[1], max(sizes[4], each)) for each in room}):
+                yield Shape("chunks", (*sizes, coming))
 
 
 def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[Shape]:

@@ -9,9 +9,9 @@
 //
 // The warps of a block pass chunks on, in a ring of SLOTS in shared memory, then in the registers
 // of the writers, AHEAD chunks of them:
-//   dealer    takes a ticket (``together`` chunks of a row) once as many slots are free; loads
-//   them.
-//             The first ones are the blocks' numbers
+//   dealer    takes a ticket (``together`` chunks of a row) once as many slots are free, and with
+//             them no more than ``coming`` chunks are on their way; loads them.  The first tickets
+//             are the blocks' numbers
 //   reducers  maximum and sum of a chunk                                          [full]
 //   poster    makes one pair of a ticket's chunks and posts it in global memory   [reduced]
 //   gatherer  waits until all tickets of the row are posted; makes them one       [full]
@@ -29,7 +29,7 @@ template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, i
 __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 * INVARIANT) * 32,
                                   1)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows,
-            int chunks, int vectors, int together, Scratch *scratch) {
+            int chunks, int vectors, int together, int coming, Scratch *scratch) {
     // Chunks on chip: nobody is further ahead of the writers.
     constexpr int CHIP = SLOTS + AHEAD, SUMMERS = INVARIANT ? REDUCERS : 0;
     constexpr int EACH = CHUNK / (REDUCERS * 32), EACH_WRITTEN = CHUNK / (WRITERS * 32);
@@ -171,12 +171,15 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
         if (lane > 0)
             return;
         unsigned ticket = blockIdx.x; // the first is not dealt: it would take the time to the L2
+        Place<CHIP> landed;
+        int unlanded = 0; // chunks on their way, as far as is known
         number = *(volatile unsigned *)&scratch->launches + 1;
         number += number == 0; // what was never written is 0
         while (ticket < unsigned(rows) * tickets) {
             int row = ticket / tickets, first = (ticket - row * tickets) * together;
             for (int n = first; n < min(first + together, chunks); ++n, next()) {
                 which[at.slot] = {row, n};
+                ++unlanded;
                 auto c = chunk({row, n});
                 arrive_expecting(&full[at.slot], c.size() * 16);
                 if (c.size() > 0)
@@ -186,7 +189,9 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
             Place<SLOTS> free = slot;
             for (int i = 0; i < together; ++i, free.next())
                 wait(&empty[free.slot], free.parity ^ 1); // at first they are
-            // Not before: a ticket that waits for slots keeps its row from everybody.
+            for (; unlanded + together > coming; --unlanded, landed.next())
+                wait(&full[landed.slot], landed.parity);
+            // Not before: a ticket that waits keeps its row from everybody.
             ticket = gridDim.x + atomicAdd(&scratch->ticket, 1);
         }
         which[at.slot] = {-1, -1};

@@ -105,7 +105,7 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             dealt = deal(shape, cols, asked.size, asked.edges, asked.lines)
             grid, shared = asked.multiprocessors, plan.ring_bytes
             tickets = rows * dealt.tickets * (1 + shape.invariant)
-            arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], None]
+            arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], shape.sizes[6], None]
     if shared > LARGE_SHARED:
         allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
     if cluster > PORTABLE_CLUSTER:

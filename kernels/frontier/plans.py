@@ -30,7 +30,8 @@ class Shape:
     cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     grid     sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket,
-                      chunks in the writers' registers)
+                      chunks in the writers' registers, chunks on their way at most: a ticket's at
+                      least)
     stream   sizes = (threads of a row,)
 
     ``raw`` (block, cluster, grid) keeps the row as it came and exponentiates twice: rows of 16 bits
@@ -64,6 +65,8 @@ class Shape:
             return "rows are not side by side"
         if self.regime == "warp" and self.sizes[0] < least_lanes(size, edges):
             return "fewer lanes than its edges need"
+        if self.regime == "chunks" and self.sizes[6] < self.sizes[4]:
+            return "a ticket has more chunks than may be on their way"
         return ""
 
 

@@ -100,7 +100,7 @@ def _roomier(shape: Shape, request: Request) -> Shape:
     sizes = shape.sizes
     match shape.regime:
         case "chunks":  # its summing warps take the place of writing ones
-            return replace(shape, sizes=(*sizes[:3], 8, sizes[4], 1))
+            return replace(shape, sizes=(*sizes[:3], 8, sizes[4], 1, sizes[6]))
         case "block" | "cluster":
             # A multiprocessor has half its threads at least, where they then hold the row without
             # spills; a block of 1024 would have it alone.

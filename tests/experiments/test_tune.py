@@ -41,7 +41,7 @@ def test_the_shipped_table_chose_among_them():
         )  # fmt: skip
         shape = Shape(entry["regime"], tuple(entry["sizes"]), entry["raw"])
         assert shape in set(candidates(request)), entry
-    assert {tuple(e["sizes"]) for e in TABLE if e["regime"] == "chunks"} <= {
+    assert {tuple(e["sizes"][:-1]) for e in TABLE if e["regime"] == "chunks"} <= {
         *CHUNKS,
         *SMALL_CHUNKS,
         *DEEP_CHUNKS,

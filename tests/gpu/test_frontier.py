@@ -28,10 +28,10 @@ REGIMES = [
     Shape("cluster", (256, 16, 2), raw=True),
     Shape("grid", (256, 4, 1)),
     Shape("grid", (512, 5, 2), raw=True),
-    Shape("chunks", (512, 27, 8, 8, 4, 4)),
-    Shape("chunks", (1024, 13, 8, 16, 2, 1)),
-    Shape("chunks", (1024, 13, 8, 8, 2, 3)),
-    Shape("chunks", (256, 32, 8, 8, 1, 1)),
+    Shape("chunks", (512, 27, 8, 8, 4, 4, 27)),
+    Shape("chunks", (1024, 13, 8, 16, 2, 1, 13)),
+    Shape("chunks", (1024, 13, 8, 8, 2, 3, 2)),
+    Shape("chunks", (256, 32, 8, 8, 1, 1, 5)),
     Shape("stream", (1024,)),
 ]
 INVARIANT = [
@@ -198,7 +198,7 @@ def test_invariant_sums_hold_at_their_widest(dtype: str):
 def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
     from kernels.frontier.frontier import run
 
-    shape = Shape("chunks", (1024, 13, 8, 16, 2, 1))
+    shape = Shape("chunks", (1024, 13, 8, 16, 2, 1, 4))
     xs = [planted(32, 100_003, torch.float32, "cuda", seed=s) for s in (1, 2)]
     expected = [run(x, torch.empty_like(x), shape) for x in xs]
     ys, streams, graphs = [torch.empty_like(x) for x in xs], [], []
