@@ -33,7 +33,7 @@ FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
 # racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns
 # on a row of chunks has more tickets than a warp collects at once.
 NARROW, WIDEST = 512, 600_000
-ELEMENTS = 2**15  # of a tensor, about
+ELEMENTS = 2**13  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
 STREAMED = 4 * STREAM.sizes[0]

@@ -56,7 +56,7 @@ WARP_THREADS, BLOCK_THREADS = (64, 128, 256), (32, 64, 128, 256, 512, 1024)
 CLUSTER_THREADS, FEW_ROWS_CLUSTER_THREADS = (128, 256), (128, 256, 512, 1024)
 GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
 GRID_VECTORS = 4096  # of a row at least
-WIDE_CHUNKS = (*((512, 27, 8, 8, 4, ahead) for ahead in (1, 4)),)
+WIDE_CHUNKS = ((512, 27, 8, 8, 4, 1), (512, 27, 8, 8, 4, 4))
 COMING = (64, 96, 256)  # KB of chunks on their way to a multiprocessor; the last is any ring
 CHUNKS = (
     *((1024, 13, 8, 8, 2, ahead) for ahead in (1, 2, 3)),

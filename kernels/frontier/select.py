@@ -26,8 +26,8 @@ DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
 INVARIANT_COLS = 2**23  # exact.cuh
-# Vectors of a thread that sums without an order in 64 registers: of elements of so many bytes, raw.
-MOST_HELD = {(4, False): 8, (2, False): 4, (2, True): 9}
+# Vectors of a thread that sums without an order: of elements of so many bytes, raw or not.
+HELD_IN_64_REGISTERS = {(4, False): 8, (2, False): 4, (2, True): 9}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _roomier(shape: Shape, request: Request) -> Shape:
             threads = 512 if narrow else sizes[0]
             roomy = replace(shape, sizes=(threads, *sizes[1:-1], max(sizes[-1], 1024 // threads)))
             held = roomy.plan(request.cols, request.size, request.edges).held
-            return roomy if held <= MOST_HELD[request.size, shape.raw] else shape
+            return roomy if held <= HELD_IN_64_REGISTERS[request.size, shape.raw] else shape
     return shape
 
 

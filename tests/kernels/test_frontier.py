@@ -25,9 +25,9 @@ from kernels.frontier.plans import (
 )
 from kernels.frontier.select import (
     DEFAULT,
+    HELD_IN_64_REGISTERS,
     INVARIANT_COLS,
     MANY,
-    MOST_HELD,
     STREAM,
     TABLES,
     Request,
@@ -100,10 +100,19 @@ def test_sums_without_an_order_leave_a_multiprocessor_more_than_one_block(reques
     if shape.regime in ("block", "cluster") and shape.sizes != usual.sizes:
         assert 1024 <= plan.threads * shape.sizes[-1] <= 2048
         assert plan.threads < 1024
-        assert plan.held <= MOST_HELD[request.size, shape.raw]
+        assert plan.held <= HELD_IN_64_REGISTERS[request.size, shape.raw]
         parts = shape.sizes[1] if shape.regime == "cluster" else 1
         vectors = vectors_from_line(request.cols, request.size, request.edges)
         assert plan.threads * parts * plan.held >= vectors
+
+
+def test_a_block_of_1024_that_sums_without_an_order_gives_way_to_two():
+    request = Request(
+        "bfloat16", rows=10**6, cols=16_384, edges=NONE, contiguous=True, lines=True, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    assert select(request, DEFAULT).sizes == (1024, 1)
+    assert select(replace(request, invariant=True), DEFAULT).sizes == (512, 2)
 
 
 def test_a_row_beyond_all_rings_is_streamed():
