@@ -23,7 +23,7 @@ from experiments.placed import placed
 from experiments.sanitizer import PLANTED, TOOLS
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
-from kernels.frontier.plans import REGIMES, VECTOR_BYTES
+from kernels.frontier.plans import ALIKE, APART, REGIMES, VECTOR_BYTES
 from kernels.frontier.select import MANY, STREAM, table
 from kernels.launch import architecture
 from kernels.registry import ELEMENT_BYTES
@@ -50,7 +50,7 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     for dtype, edges, asked, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
-        fitting = [each for each in LAYOUTS if bool(each.edges(cols, size)) == edges]
+        fitting = [each for each in LAYOUTS if each.edges(cols, size) in edges]
         for layout in fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]:
             shape = chosen(layout, dtype, asked, cols, gpu)
             # What is launched for few rows is launched for several numbers of them.
@@ -72,10 +72,13 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
                     yield Case(shape, dtype, LEAST_ROWS, cols, layout)
 
 
-def widths(gpu: Gpu) -> Iterator[tuple[str, bool, int, int]]:
-    """Dtype, whether rows have edges, rows, and columns: before, at and after each threshold."""
-    for (dtype, edges, rows), entries in table(gpu.name).items():
-        step = 1 if edges else VECTOR_BYTES // ELEMENT_BYTES[dtype]
+def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
+    """Dtype, kinds of edges, rows, and columns: before, at and after each threshold."""
+    known = table(gpu.name)
+    for (dtype, kind, rows), entries in known.items():
+        step = 1 if kind else VECTOR_BYTES // ELEMENT_BYTES[dtype]
+        # One entry serves both where results that lie otherwise were not measured.
+        edges = {kind} | ({APART} if kind == ALIKE and (dtype, APART, rows) not in known else set())
         ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
         found = {end + away * step for end in ends for away in (-1, 0, 1)}
         yield from ((dtype, edges, rows, cols) for cols in sorted(found) if 0 < cols <= WIDEST)

@@ -3,13 +3,18 @@
     python -m experiments.tune --out kernels/frontier/tables/nvidia-h200.json --log tune.csv
 
 Every candidate is checked, and then timed in turn with the others and with copy: at tensors of
-512 MiB by width, and at few rows by number and width.  Widths without edges are whole vectors; with
-edges they are one element more.
+512 MiB by width, at few rows by number and width, and at batches between.  Widths without edges are
+whole vectors; with edges they are one element more; with edges apart the input is a slice of wider
+rows.
+
+--rows and --regimes measure a part: where only some regimes are candidates, the shape that is
+chosen today competes with them, and what is not measured stays in the table.
 """
 
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -30,8 +35,20 @@ from experiments.sweeps.sweep import COPIES
 from kernels.compiled import CompileError, Job
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.frontier import run
-from kernels.frontier.plans import ALIKE, LINE, NONE, VECTOR_BYTES, Shape, vectors_from_line
-from kernels.frontier.select import MANY, TABLES, Request, possible
+from kernels.frontier.plans import (
+    ALIKE,
+    APART,
+    EDGES,
+    LINE,
+    NONE,
+    REGIMES,
+    VECTOR_BYTES,
+    Shape,
+    staged_bytes,
+    staged_vectors,
+    vectors_from_line,
+)
+from kernels.frontier.select import MANY, TABLES, Request, possible, select, shape_of
 from kernels.launch import architecture, load
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES, variant
@@ -45,8 +62,15 @@ WIDTHS = tuple(
 )
 FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, 133)
 FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
+# So many rows that some multiprocessors get one more than others.
+BATCHES, BATCH_WIDTHS = (256, 512, 1024, 2048), (8192, 16_384, 32_768, 65_536)
 # (rows, columns)
-MEASURED = (*((MANY, w) for w in WIDTHS), *product(FEW_ROWS, FEW_ROWS_WIDTHS))
+MEASURED = (
+    *((MANY, w) for w in WIDTHS),
+    *product(FEW_ROWS, FEW_ROWS_WIDTHS),
+    *product(BATCHES, BATCH_WIDTHS),
+)
+POINT = ("dtype", "edges", "rows", "cols")
 SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
@@ -66,6 +90,10 @@ CHUNKS = (
 # More of a row on chip, for rows of which all rings hold one or two.
 DEEP_CHUNKS = ((1024, 13, 4, 16, 2, 6), (2048, 6, 4, 16, 1, 3))
 DEEP_VECTORS = 2**18
+STAGED_BLOCKS, STAGED_THREADS, STAGED_LEAST_ROWS = (1, 2, 4, 8, 16), (128, 256, 512), 32
+STAGED_HELD = (2, 16)  # vectors of a thread, of many rows
+STAGED_REGISTERS = (32, 40)  # of a thread, so that it has no or few spills
+SHARED = 227 * 1024  # bytes of a multiprocessor, of which every block takes 1 KB more
 # Small tickets, so that few rows find many multiprocessors.
 SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (2048, 6, 4, 16, 1, 1))
 
@@ -82,18 +110,20 @@ def candidates(request: Request) -> Iterator[Shape]:
         for lanes in (8, 16, 32):
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
-    few = rows < MANY
+    few = rows <= FEW_ROWS[-1]
     for threads in BLOCK_THREADS:
         yield from _held(Shape("block", (threads,)), request, vectors, 255)
     for blocks, threads in product(
         (2, 4, 8, 16), FEW_ROWS_CLUSTER_THREADS if few else CLUSTER_THREADS
     ):
         yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
+    if request.rows >= STAGED_LEAST_ROWS:
+        yield from _staged(request)
     if few and vectors >= GRID_VECTORS:
         yield from _in_one_grid(request, vectors, width)
     if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
-        more += SMALL_CHUNKS if few else WIDE_CHUNKS
+        more += SMALL_CHUNKS if rows < MANY else WIDE_CHUNKS
         for sizes in (*CHUNKS, *more):
             room = (kilobytes * 1024 // (sizes[0] * VECTOR_BYTES) for kilobytes in COMING)
             for coming in sorted({min(sizes[1], max(sizes[4], each)) for each in room}):
@@ -112,9 +142,24 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
         enough = registers <= min(most, REGISTERS // threads + 16)
         if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
             fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers), BLOCKS))
-            fewer = fit if request.rows < MANY else max(1, fit - 1)
+            fewer = fit if request.rows <= FEW_ROWS[-1] else max(1, fit - 1)
             for least in sorted({1, fewer, fit}):
                 yield Shape(shape.regime, (*shape.sizes, least), raw)
+
+
+def _staged(request: Request) -> Iterator[Shape]:
+    """Rows in shared memory: as many blocks of a multiprocessor as it has room for."""
+    found: dict[Shape, None] = {}
+    for blocks, threads in product(STAGED_BLOCKS, STAGED_THREADS):
+        shape = Shape("staged", (threads, blocks, 1))
+        arguments = request.cols, request.size, request.edges
+        held = staged_vectors(shape, *arguments) / threads
+        fit = min(SHARED // (staged_bytes(shape, *arguments) + 2048), THREADS // threads, BLOCKS)
+        if fit and STAGED_HELD[0] <= held <= STAGED_HELD[1]:
+            for registers in STAGED_REGISTERS:
+                least = min(fit, REGISTERS // (threads * registers))
+                found[replace(shape, sizes=(threads, blocks, least))] = None
+    yield from found
 
 
 def _in_one_grid(request: Request, vectors: int, width: int) -> Iterator[Shape]:
@@ -145,15 +190,27 @@ def compiled(shape: Shape, request: Request, arch: str) -> bool:
     return True
 
 
+def sliced(x: torch.Tensor) -> torch.Tensor:
+    """The same rows as all columns but the first of wider ones."""
+    wide = x.new_empty(len(x), x.shape[1] + 1)
+    wide[:, 1:] = x
+    return wide[:, 1:]
+
+
 def measure(
     dtype: str, rows: int, cols: int, shapes: list[Any], flush: timer.Flush,
-    run: Callable[..., Any] = run,
+    run: Callable[..., Any] = run, placed: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> dict[Any, float]:  # fmt: skip
-    """Fraction of copy by shape, with which ``run`` is called; without those that are wrong."""
+    """Fraction of copy by shape, with which ``run`` is called; without those that are wrong.
+
+    Inputs lie as ``placed`` gives them; copy is that of contiguous tensors.
+    """
     rows = min(rows, max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
     small = planted(min(rows, max(5, 2**22 // cols)), cols, getattr(torch, dtype), "cuda", seed=2)
     copies = [timer.DeviceTimer(load(c), pairs, flush, 1e5, variant(c).graph) for c in COPIES]
+    if placed:
+        pairs, small = [(placed(x), out) for x, out in pairs], placed(small)
     timers = {}
     for shape in shapes:
 
@@ -161,7 +218,8 @@ def measure(
             return run(x, out, shape)
 
         try:
-            verdict = check(small, softmax(small, torch.full_like(small, torch.nan)))
+            out = torch.full(small.shape, torch.nan, dtype=small.dtype, device="cuda")
+            verdict = check(small, softmax(small, out))
             softmax(*pairs[0])  # what the first call of these rows needs, no graph shall hold
         except RuntimeError as error:
             print(f"fails: {shape} at {cols} {dtype}: {error}")
@@ -203,38 +261,81 @@ def write_table(out: Path, entries: list[dict[str, Any]]) -> None:
     out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
 
 
+def earlier(table: Path) -> list[dict[str, Any]]:
+    """The entries of ``table``, if there is one, each with the commit that it was measured on."""
+    if not table.exists():
+        return []
+    told = json.loads(table.read_text())
+    return [{"code_commit": told["code_commit"], **entry} for entry in told["entries"]]
+
+
+def requests(arch: int, multiprocessors: int) -> Iterator[Request]:
+    """What is measured."""
+    for dtype, edges, (rows, base) in product(DTYPES, (NONE, ALIKE, APART), MEASURED):
+        cols, size = base + (edges == ALIKE), ELEMENT_BYTES[dtype]
+        if edges == APART and rows < MANY:
+            continue
+        if edges or cols * size % VECTOR_BYTES == 0:
+            lines = edges == NONE and cols * size % (LINE * VECTOR_BYTES) == 0
+            yield Request(dtype, rows, cols, edges, edges != APART, lines, arch, multiprocessors)
+
+
+def point_of(request: Request) -> dict[str, Any]:
+    """What an entry of a table is for."""
+    rows = request.rows if request.rows < MANY else None
+    return {
+        "dtype": request.dtype, "edges": EDGES[request.edges], "rows": rows, "cols": request.cols
+    }  # fmt: skip
+
+
 def main(
     out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
     log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
+    regimes: Annotated[list[str], typer.Option(help="only these")] = [*REGIMES],  # noqa: B006
+    rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
-    out = out or TABLES / f"{slug(gpu.name)}.json"
+    name = slug(gpu.name)
+    out = out or TABLES / f"{name}.json"
+    some = set(regimes) != set(REGIMES)
+    entries = {}
+    if some or rows:
+        kept = earlier(out if out.exists() else TABLES / f"{name}.json")
+        entries = {tuple(e[k] for k in POINT): e for e in kept}
     asked: dict[Request, list[Shape]] = {}
-    for dtype, edges, (rows, base) in product(DTYPES, (NONE, ALIKE), MEASURED):
-        cols, size = base + edges, ELEMENT_BYTES[dtype]
-        if edges or base * size % VECTOR_BYTES == 0:
-            lines = cols * size % (LINE * VECTOR_BYTES) == 0
-            request = Request(
-                dtype, rows, cols, edges, contiguous=True, lines=lines,
-                arch=10 * gpu.major + gpu.minor, multiprocessors=gpu.multi_processor_count,
-            )  # fmt: skip
-            asked[request] = [s for s in candidates(request) if possible(s, request)]
+    for r in requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count):
+        if rows and (r.rows if r.rows < MANY else 0) not in rows:
+            continue
+        if found := [s for s in candidates(r) if s.regime in regimes and possible(s, r)]:
+            entry = entries.get(tuple(point_of(r).values()))
+            today = [shape_of(entry) if entry else select(r, name)] if some else []
+            asked[r] = list(dict.fromkeys(found + today))
     with pool("cuda") as processes:
         jobs = [(shape, request, arch) for request, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
-    flush, entries, rows = timer.Flush("cuda"), [], []
-    for r, shapes in track(asked.items(), "tuning"):
-        ready = [s for s in shapes if done[s, r, arch]]
-        few = r.rows if r.rows < MANY else None
-        point = {"dtype": r.dtype, "edges": bool(r.edges), "rows": few, "cols": r.cols}
-        told = fastest_first(point, measure(r.dtype, r.rows, r.cols, ready, flush))
-        rows += told
-        entries += told[:1]
-        log.parent.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(rows).to_csv(log, index=False)
-    write_table(out, entries)
-    print(f"{len(entries)} numbers of rows and columns, {len(rows)} candidates, in {out} and {log}")
+    flush, count = timer.Flush("cuda"), 0
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    try:
+        for r, shapes in track(asked.items(), "tuning"):
+            ready = [s for s in shapes if done[s, r, arch]]
+            placed = sliced if r.edges == APART else None
+            point = point_of(r)
+            told = fastest_first(
+                point, measure(r.dtype, r.rows, r.cols, ready, flush, placed=placed)
+            )
+            pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
+            count += len(told)
+            entries |= {tuple(point.values()): told[0]} if told else {}
+    finally:  # what was measured before an interruption stays
+        write_table(out, sorted(entries.values(), key=_order))
+    print(f"{len(asked)} numbers of rows and columns, {count} candidates, in {out} and {log}")
+
+
+def _order(entry: dict[str, Any]) -> tuple[Any, ...]:
+    dtype, edges, rows, cols = (entry[k] for k in POINT)
+    return DTYPES.index(dtype), EDGES.index(edges), rows or MANY, cols
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 
 from figures import page
 from figures.curves import human, log2_ticks
-from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
+from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from kernels.frontier.plans import REGIMES, VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES, Request, select
 from kernels.registry import ELEMENT_BYTES
 
-COLOURS = dict(zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, VERMILLION, PURPLE, GREY), strict=True))
+COLOURS = dict(
+    zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, YELLOW, VERMILLION, PURPLE, GREY), strict=True)
+)
 ARCH, MULTIPROCESSORS = 90, 132
 ROWS = [2**k for k in range(18)]
 # Four widths in each doubling.

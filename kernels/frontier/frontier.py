@@ -23,10 +23,12 @@ from kernels.frontier.plans import (
     HOPPERS,
     LINE,
     NONE,
+    STAGED_BYTES,
     VECTOR_BYTES,
     Plan,
     Shape,
     deal,
+    staged_bytes,
     tile_apart,
     tile_rows,
 )
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGE_SHARED = 48 * 1024  # from here on a kernel has to ask for it
+STAGED_MOST = STAGED_BYTES + 2 * VECTOR_BYTES
 PORTABLE_CLUSTER = 8
 LINE_BYTES = LINE * VECTOR_BYTES
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -97,6 +100,9 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
         case "cluster":
             cluster = shape.sizes[1]
             grid = rows * cluster
+        case "staged":
+            cluster, shared = shape.sizes[1], staged_bytes(shape, cols, asked.size, asked.edges)
+            grid = rows * cluster
         case "grid":
             parts = shape.sizes[1]
             grid, tickets = rows * parts, rows * parts * (1 + shape.invariant)
@@ -107,7 +113,9 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             tickets = rows * dealt.tickets * (1 + shape.invariant)
             arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], shape.sizes[6], None]
     if shared > LARGE_SHARED:
-        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
+        # One staged kernel serves many widths, and what it may ask for is the kernel's.
+        most = STAGED_MOST if shape.regime == "staged" else shared
+        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", most)
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
     dealing = tickets > 0

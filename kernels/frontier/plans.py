@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-REGIMES = ("warp", "tile", "block", "cluster", "grid", "chunks", "stream")
+REGIMES = ("warp", "tile", "block", "cluster", "staged", "grid", "chunks", "stream")
 VECTOR_BYTES = 16
 # What a row has outside its 16-byte vectors: nothing; some elements, and the row of results too, at
 # the same places; or at others.
@@ -15,9 +15,11 @@ EDGES = ("none", "edges", "edges apart")
 NONE, ALIKE, APART = range(3)
 LINE = 8  # vectors of a line of memory
 TILE_BYTES = 128  # of a tile at most, for each thread, if it is more than one row
+# Of a staged row: the most of it in a block's shared memory, and vectors of it to a thread.
+STAGED_BYTES, STAGED_VECTORS = 224 * 1024, 32
 # Those whose kernels need clusters of 16, the copy engine or 216 KB of a block's shared memory, and
 # the architectures that have them.
-HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "chunks"), (90, 100, 103)
+HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "staged", "chunks"), (90, 100, 103)
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Shape:
     tile     sizes = (lanes of a row, threads of a tile)
     block    sizes = (threads of a row, least blocks of a multiprocessor)
     cluster  sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
+    staged   sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     grid     sizes = (threads of a block, blocks of a row, least blocks of a multiprocessor)
     chunks   sizes = (vectors of a chunk, slots, reducing warps, writing warps, chunks of a ticket,
                       chunks in the writers' registers, chunks on their way at most: a ticket's at
@@ -65,6 +68,10 @@ class Shape:
             return "rows are not side by side"
         if self.regime == "warp" and self.sizes[0] < least_lanes(size, edges):
             return "fewer lanes than its edges need"
+        if self.regime == "staged":
+            share = staged_vectors(self, cols, size, edges)
+            if share * VECTOR_BYTES > STAGED_BYTES or share > STAGED_VECTORS * self.sizes[0]:
+                return "a block has no room for its share of the row"
         if self.regime == "chunks" and self.sizes[6] < self.sizes[4]:
             return "a ticket has more chunks than may be on their way"
         return ""
@@ -95,7 +102,7 @@ class Plan:
                 arguments = (*sizes, self.held)
             case "chunks":
                 arguments = (*sizes[:4], sizes[5], edges)
-            case "stream":
+            case "staged" | "stream":
                 arguments = (*sizes, edges)
             case "grid":  # the blocks of a row are no constant of the kernel
                 arguments = (sizes[0], self.held, sizes[2], shape.raw, edges)
@@ -182,6 +189,17 @@ def tile_apart(shape: Shape, cols: int, size: int) -> int:
 
     most = max(1, tile_rows(shape, cols, size) // together)
     return min((1 << k for k in range(most.bit_length())), key=turns)
+
+
+def staged_vectors(shape: Shape, cols: int, size: int, edges: int) -> int:
+    """The most vectors of a row that each of its blocks has: whole lines."""
+    parts = shape.sizes[1]
+    return -(-vectors_from_line(cols, size, edges) // (parts * LINE)) * LINE
+
+
+def staged_bytes(shape: Shape, cols: int, size: int, edges: int) -> int:
+    """Of shared memory that a block's share lies in, and a vector on either side."""
+    return (staged_vectors(shape, cols, size, edges) + 2) * VECTOR_BYTES
 
 
 @dataclass(frozen=True)

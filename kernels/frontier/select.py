@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kernels.frontier.plans import (
+    ALIKE,
+    EDGES,
     HOPPER_REGIMES,
     HOPPERS,
     Shape,
@@ -58,10 +61,14 @@ class Entry:
     fraction_of_copy: float
 
 
-# By dtype, edges or none, and the rows that were measured (MANY: as many as fill the GPU); in order
-# of cols.
-Table = Mapping[tuple[str, bool, int], tuple[Entry, ...]]
+# By dtype, edges and the rows that were measured (MANY: as many as fill the GPU), in order of cols.
+Table = Mapping[tuple[str, int, int], tuple[Entry, ...]]
 MANY = 2**63
+
+
+def shape_of(entry: Mapping[str, Any]) -> Shape:
+    """The shape that ``entry`` of a table in JSON names."""
+    return Shape(entry["regime"], tuple(entry["sizes"]), entry["raw"])
 
 
 def measured(gpu: str) -> bool:
@@ -73,10 +80,10 @@ def measured(gpu: str) -> bool:
 def table(gpu: str) -> Table:
     """The measured table of ``gpu``, or that of DEFAULT where there is none."""
     told = json.loads((TABLES / f"{gpu if measured(gpu) else DEFAULT}.json").read_text())
-    entries: dict[tuple[str, bool, int], list[Entry]] = {}
+    entries: dict[tuple[str, int, int], list[Entry]] = {}
     for row in told["entries"]:
-        shape = Shape(row["regime"], tuple(row["sizes"]), row["raw"])
-        key = row["dtype"], row["edges"], row["rows"] or MANY
+        shape = shape_of(row)
+        key = row["dtype"], EDGES.index(row["edges"]), row["rows"] or MANY
         entries.setdefault(key, []).append(Entry(row["cols"], shape, row["fraction_of_copy"]))
     return {key: tuple(sorted(some, key=lambda e: e.cols)) for key, some in entries.items()}
 
@@ -116,10 +123,15 @@ def _measured(request: Request, gpu: str) -> Shape | None:
     """The shape that was fastest at the next number of rows, and of columns, that was measured."""
     if request.arch not in HOPPERS and not measured(gpu):
         return None
-    known, edges = table(gpu), bool(request.edges)
-    for rows in sorted(r for d, e, r in known if (d, e) == (request.dtype, edges)):
-        entries = known[request.dtype, edges, rows]
-        if request.rows > rows or (rows < MANY and request.cols > entries[-1].cols):
+    known, dtype = table(gpu), request.dtype
+    for rows in sorted({r for d, _, r in known if d == dtype and r >= request.rows}):
+        # Few rows whose results lie otherwise were not measured.
+        kinds = (e for e in (request.edges, ALIKE) if (dtype, e, rows) in known)
+        if (edges := next(kinds, None)) is None:
+            continue
+        entries = known[dtype, edges, rows]
+        least, most = entries[0].cols // 2, entries[-1].cols
+        if rows < MANY and not least < request.cols <= most:
             continue
         index = bisect_left([e.cols for e in entries], request.cols)
         # Beyond the last width only what no thread has to hold.

@@ -106,16 +106,24 @@ template <class T> __device__ uint4 pack(const float (&v)[WIDTH<T>]) {
             Word<T>::pack(v + 3 * EACH)};
 }
 
-// The largest element of N vectors: two at a time where elements have 16 bits.
-template <class T, int N> __device__ float largest(const uint4 (&raw)[N]) {
-    using W = Word<T>;
-    auto a = W::raw(NOTHING<T>), b = a;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        a = larger(a, larger(W::raw(raw[i].x), W::raw(raw[i].y)));
-        b = larger(b, larger(W::raw(raw[i].z), W::raw(raw[i].w)));
+// The largest element of vectors: two at a time where elements have 16 bits.
+template <class T> struct Largest {
+    decltype(Word<T>::raw(0u)) a = Word<T>::raw(NOTHING<T>), b = a;
+
+    __device__ void add(uint4 raw) {
+        a = larger(a, larger(Word<T>::raw(raw.x), Word<T>::raw(raw.y)));
+        b = larger(b, larger(Word<T>::raw(raw.z), Word<T>::raw(raw.w)));
     }
-    return W::widest(larger(a, b));
+
+    __device__ float of_all() const { return Word<T>::widest(larger(a, b)); }
+};
+
+template <class T, int N> __device__ float largest(const uint4 (&raw)[N]) {
+    Largest<T> found;
+#pragma unroll
+    for (const uint4 &each : raw)
+        found.add(each);
+    return found.of_all();
 }
 
 constexpr int LINE = 8; // vectors of a line of memory

@@ -15,6 +15,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __expf(v) std::exp(v)
+#define __cvta_generic_to_shared(p) reinterpret_cast<unsigned long long>(p)
 #define CUDART_INF_F HUGE_VALF
 #define CUDART_NAN_F NAN
 
@@ -56,6 +57,7 @@ template <class To, class From> To same_bits(From v) {
 }
 
 static int lane() { return threadIdx.x % 32; }
+static void __syncwarp() { meet(0); }
 static void __syncthreads() {
     threads[threadIdx.x].at_barrier = true;
     meet(0);

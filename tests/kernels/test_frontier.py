@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from kernels.frontier.compiler import AHEAD, ahead
 from kernels.frontier.plans import (
     ALIKE,
     APART,
+    EDGES,
     LINE,
     NONE,
     REGIMES,
@@ -19,6 +21,8 @@ from kernels.frontier.plans import (
     VECTOR_BYTES,
     Shape,
     deal,
+    staged_bytes,
+    staged_vectors,
     tile_apart,
     tile_rows,
     vectors_from_line,
@@ -37,6 +41,7 @@ from kernels.frontier.select import (
 )
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
+SHARED_OF_A_BLOCK = 227 * 1024  # on Hopper
 ENTRIES = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 
 
@@ -74,6 +79,13 @@ def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
             share = -(-vectors // (shape.sizes[1] * LINE)) * LINE
             assert shape.sizes[0] * plan.held >= share
             assert shape.sizes[1] * share >= vectors
+        case "staged":
+            share = staged_vectors(shape, request.cols, request.size, request.edges)
+            assert shape.sizes[1] * share >= vectors
+            # A thread's exponentials, an edge's among them, are 512 at most (exact.cuh).
+            assert share * VECTOR_BYTES // request.size <= 511 * shape.sizes[0]
+            shared = staged_bytes(shape, request.cols, request.size, request.edges)
+            assert (share + 2) * VECTOR_BYTES == shared <= SHARED_OF_A_BLOCK - 2048
         case "chunks":
             dealt = deal(shape, request.cols, request.size, request.edges, request.lines)
             # A chunk takes a vector more from memory where results lie otherwise.
@@ -83,7 +95,7 @@ def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
             assert dealt.chunks * dealt.vectors >= needed > (dealt.chunks - 1) * dealt.vectors
             assert dealt.tickets * shape.sizes[4] >= dealt.chunks
     # What lies at the edges goes one element to a thread of the row's.
-    if shape.regime in ("warp", "block", "cluster", "grid", "stream"):
+    if shape.regime in ("warp", "block", "cluster", "staged", "grid", "stream"):
         most = {NONE: 0, ALIKE: 1, APART: 2}[request.edges] * VECTOR_BYTES // request.size - 1
         assert shape.sizes[0] >= 2 * most
 
@@ -157,7 +169,7 @@ def test_tiles_hold_their_rows_and_a_warps_rows_share_few_banks(cols: int, size:
 
 
 def test_a_width_has_the_shape_of_the_next_that_was_measured():
-    entries = table(DEFAULT)["float32", False, MANY]
+    entries = table(DEFAULT)["float32", NONE, MANY]
     cols = [e.cols for e in entries]
     assert cols == sorted(set(cols))
     wider = next(e for e in entries if e.cols > 3000)
@@ -187,13 +199,13 @@ def test_an_invariant_row_beyond_the_sums_is_refused():
 
 
 def test_the_shipped_table_has_every_dtype_with_edges_and_without():
-    assert {(e["dtype"], e["edges"]) for e in ENTRIES} == {(d, e) for d in DTYPES for e in (0, 1)}
+    assert {(e["dtype"], e["edges"]) for e in ENTRIES} == set(product(DTYPES, EDGES))
     # Few rows of odd bytes are copied slowly.
     assert all(0 < e["fraction_of_copy"] < (1.5 if e["rows"] else 1.1) for e in ENTRIES)
     assert {e["rows"] for e in ENTRIES} >= {None, 1, 8, 64}
     assert {e["regime"] for e in ENTRIES} <= set(REGIMES)
     for e in ENTRIES:
-        Shape(e["regime"], tuple(e["sizes"]), e["raw"]).plan(e["cols"], 4, e["edges"])
+        Shape(e["regime"], tuple(e["sizes"]), e["raw"]).plan(e["cols"], 4, EDGES.index(e["edges"]))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])

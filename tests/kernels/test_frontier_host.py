@@ -1,6 +1,7 @@
 """The frontier's kernels, run by this machine's compiler: any memory, nothing written around it."""
 
 import ctypes
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,14 +20,22 @@ SHAPES = {
     "warp": (Shape("warp", (32, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
     "raw": (Shape("block", (64, 1), raw=True), (1, 63, 256, 257, 900)),
+    "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 256, 257, 900, 5000)),
+    "staged": (Shape("staged", (64, 1, 1)), (1, 7, 8, 63, 256, 257, 900, 5000)),
+    "staged in a cluster": (Shape("staged", (32, 4, 1)), (1, 7, 8, 63, 256, 257, 900, 5000)),
     "stream": (Shape("stream", (64,)), (1, 63, 1024, 1003, 5000)),
 }
+CLUSTERS = ("cluster", "staged")  # launched twice: exchange_on_the_host.cuh
 # What PTX does, in C++.
 IN_CPP = {
     'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::exp2(v);",
     'asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::log2(v);",
     'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one_over) : "f"(v));': "one_over = 1 / v;",
     'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
+    'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
+    '"l"(from)\n                 : "memory");': "*to = *from;",
+    'asm volatile("cp.async.wait_all;" ::: "memory");': "",
+    "extern __shared__ uint4 image[];": "static uint4 image[2000];",
 }
 CALL = """extern "C" void call{number}(
         int blocks, int threads, const {t} *x, {t} *out, long long x_stride, long long out_stride,
@@ -100,12 +109,14 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             _watch(code, x, around_x)
             threads = plans[cols, edges].threads
             blocks = -(-rows * shape.sizes[0] // threads) if shape.regime == "warp" else rows
-            code[f"call{numbers[cols, edges]}"](
-                blocks, threads,
-                *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
-                *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
-                ctypes.c_int(cols), ctypes.c_longlong(rows),
-            )  # fmt: skip
+            blocks *= shape.sizes[1] if shape.regime in CLUSTERS else 1
+            for _ in range(1 + (shape.regime in CLUSTERS)):
+                code[f"call{numbers[cols, edges]}"](
+                    blocks, threads,
+                    *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
+                    *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
+                    ctypes.c_int(cols), ctypes.c_longlong(rows),
+                )  # fmt: skip
             near = 1e-5 if kind == "float32" else 8e-3
             exact = torch.softmax(x.double(), -1)
             torch.testing.assert_close(out.double(), exact, atol=1e-30, rtol=near)
@@ -137,5 +148,7 @@ def _in_cpp(regime: str, folder: Path) -> Variant:
             left.discard(ptx)
         (folder / path.name).write_text(text)
     assert not left
+    if regime in CLUSTERS:
+        shutil.copy(Path(__file__).with_name("exchange_on_the_host.cuh"), folder / "exchange.cuh")
     return Variant(f"frontier_{regime}", str(folder / f"{regime}.cu"), "-", reads=1, writes=1,
                    teaches="", launch=Launch())  # fmt: skip

@@ -1,0 +1,110 @@
+// staged: a block per row, or a cluster of BLOCKS blocks, the row in their shared memory, where it
+// is loaded without passing registers; one exchange of (max, sum) (INVARIANT: two).
+//   moves    X once, Y once
+//   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
+//            multiprocessor
+//   holds    BLOCKS shares of at most 227 KB; Hopper and later
+//   teaches  loads that need no registers leave room for more blocks; a vector is cut from two with
+//            one more look at shared memory
+//   source   rows staged by cp.async, in clusters, as in QuACK; shared/KERNELS.md
+
+#include "exchange.cuh"
+#include "load.cuh"
+
+__device__ inline void copy_async(uint4 *to, const uint4 *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+// Until all that this thread copies is there.
+__device__ inline void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+template <class T, int THREADS, int BLOCKS, int LEAST, int EDGES, bool INVARIANT>
+__global__ void __launch_bounds__(THREADS, LEAST)
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    await_turn();
+    int rank = blockIdx.x % BLOCKS;
+    x += blockIdx.x / BLOCKS * x_stride;
+    out += blockIdx.x / BLOCKS * out_stride;
+    Row<T, EDGES != 0> in(x, cols), to(out, cols);
+    Portion part(in, rank, BLOCKS);
+
+    // The block's vectors, from the second on, and one after them. With EDGES 2 vectors of results
+    // are cut from these, so that the row's first and last elements lie here too.
+    extern __shared__ uint4 image[];
+    auto slot = [&](int k) -> uint4 & { return image[k - part.start + 1]; };
+    int begin = part.start + threadIdx.x;
+    if (begin < part.first)
+        begin += THREADS;
+#pragma unroll 4
+    for (int k = begin; k < part.last; k += THREADS)
+        copy_async(&slot(k), in.body() + k);
+    float edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F, edge_of_results = edge;
+    if constexpr (EDGES == 2) {
+        if (threadIdx.x == THREADS - 1 && part.last < in.vectors)
+            copy_async(&slot(part.last), in.body() + part.last);
+        if (int j = in.edge(threadIdx.x); j >= 0)
+            if (int k = j < in.head ? -1 : in.vectors; k >= part.start - 1 && k <= part.last)
+                reinterpret_cast<T *>(&slot(0))[j - in.head] = x[j];
+        if (int j = to.edge(threadIdx.x); rank == 0 && j >= 0)
+            edge_of_results = float(x[j]);
+    }
+    __shared__ Exchange<BLOCKS, THREADS / 32, INVARIANT ? 2 : 1> exchange;
+    exchange.begin();
+    await_copies();
+
+    auto max_of_warp = [&] {
+        Largest<T> found;
+#pragma unroll 4
+        for (int k = begin; k < part.last; k += THREADS)
+            found.add(slot(k));
+        return max_over<32>(larger(found.of_all(), edge));
+    };
+    auto exponentiate = [&](Exponential<T> of, auto add) {
+        add(of(edge));
+#pragma unroll 4
+        for (int k = begin; k < part.last; k += THREADS) {
+            const uint4 one[] = {slot(k)};
+            exponentials<T>(one, of, add);
+        }
+    };
+    Partial row;
+    if constexpr (INVARIANT) {
+        row = exchange.of_row(rank, max_of_warp, [&](float max) {
+            Exact sum;
+            exponentiate(Exponential<T>(base_of(max)), [&](float e) { sum.add(e); });
+            return total_over<32>(sum.total());
+        });
+    } else {
+        row = exchange.of_row(rank, [&] {
+            float sum = 0.0f, max = max_of_warp();
+            Exponential<T> of(base_of(max));
+            exponentiate(of, [&](float e) { sum += e; });
+            return Partial{max, sum_over<32>(sum) * of.correction()};
+        });
+    }
+
+    Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+    auto store = [&](int k, uint4 raw) {
+        const uint4 one[] = {raw};
+        auto visit = [&](int, uint4 vector) { to.store(out, k, 0, to.vectors, vector); };
+        probabilities<T>(one, of, visit);
+    };
+    if constexpr (EDGES == 2) {
+        // A vector k of results is ``past`` elements further on than k of the input, or k - 1.
+        int away = to.head - in.head, before = away < 0;
+        int past = away + before * WIDTH<T>;
+        int first = max(0, rank == 0 ? 0 : part.start + before), last = part.last + before;
+        int lead = (first + to.lead()) % LINE;
+#pragma unroll 2
+        for (int k = first - lead + threadIdx.x; k < min(to.vectors, last); k += THREADS)
+            if (k >= first)
+                store(k, shifted<T>(slot(k - before), slot(k - before + 1), past * sizeof(T)));
+    } else {
+#pragma unroll 4
+        for (int k = begin; k < part.last; k += THREADS)
+            store(k, slot(k));
+    }
+    if (rank == 0)
+        to.store_edge(out, threadIdx.x, of(edge_of_results));
+}

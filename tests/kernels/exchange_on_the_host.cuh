@@ -1,0 +1,29 @@
+// exchange_on_the_host: stands for kernels/frontier/exchange.cuh where the blocks of a cluster run
+// one after the other: a launch writes down their pairs, and the next one over the same rows finds
+// them all.
+#pragma once
+#include "exact.cuh"
+#include <map>
+
+static std::map<unsigned, Partial> pairs; // by block
+
+template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
+    Partial of_warp[WARPS];
+
+    void begin() {}
+
+    template <class Pair> Partial of_row(int rank, Pair pair) {
+        int lane = threadIdx.x % 32;
+        if (Partial mine = pair(); lane == 0)
+            of_warp[threadIdx.x / 32] = mine;
+        __syncthreads();
+        Partial block = over_warp(lane < WARPS ? of_warp[lane] : no_partial());
+        if (threadIdx.x == 0)
+            pairs[blockIdx.x] = block;
+        __syncthreads();
+        bool one = lane < BLOCKS && pairs.count(blockIdx.x - rank + lane);
+        return over_warp(one ? pairs[blockIdx.x - rank + lane] : no_partial());
+    }
+
+    template <class Max, class Of> Partial of_row(int, Max, Of) { return no_partial(); }
+};
