@@ -1,11 +1,16 @@
 """What tuning measures: shapes that can serve a width, the shipped table's among them."""
 
 import json
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
+import torch
 
+from experiments import tune
 from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
-from kernels.frontier.plans import EDGES, VECTOR_BYTES, Shape
+from kernels.frontier.plans import APART, EDGES, VECTOR_BYTES, Shape
 from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, possible
 
 TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
@@ -57,3 +62,84 @@ def test_the_fastest_shape_comes_first():
         "cols": 9, "regime": "cluster", "sizes": [128, 4, 1], "raw": True,
         "fraction_of_copy": 0.9877,
     }  # fmt: skip
+
+
+class Gpu:
+    name, major, minor, multi_processor_count = "NVIDIA H200", 9, 0, 132
+
+
+class Processes:
+    """A pool in which everything compiles at once."""
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, _: Any, *arguments: Any) -> list[bool]:
+        return [True] * len(arguments[0])
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What is timed, where a staged row is faster than all else, and a wide one is interrupted."""
+    found: list[tuple[Any, ...]] = []
+
+    def measure(dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any, placed: Any):
+        found.append((dtype, rows, cols, shapes, placed))
+        if cols > 2**21:
+            raise KeyboardInterrupt
+        return {shape: 0.5 + (shape.regime == "staged") / 4 for shape in shapes}
+
+    monkeypatch.setattr(tune.torch.cuda, "get_device_properties", lambda _: Gpu)
+    monkeypatch.setattr(tune.timer, "Flush", lambda _: None)
+    monkeypatch.setattr(tune, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(tune, "pool", lambda _: Processes())
+    monkeypatch.setattr(tune, "measure", measure)
+    return found
+
+
+def test_a_part_is_measured_beside_todays_choice_and_the_rest_is_kept(
+    seen: list[tuple[Any, ...]], tmp_path: Path
+):
+    out, log = tmp_path / "made" / "table.json", tmp_path / "log.csv"
+    tune.main(out, log, ["staged"], [32, 256])
+    assert {rows for _, rows, *_ in seen} == {32, 256}
+    before, after = ({tuple(e[k] for k in tune.POINT): e for e in some} for some in (
+        TABLE, json.loads(out.read_text())["entries"],
+    ))  # fmt: skip
+    measured = {(d, EDGES[c % 8 != 0], r, c): shapes for d, r, c, shapes, _ in seen}
+    for point, shapes in measured.items():
+        assert after[point]["regime"] == "staged"
+        assert "code_commit" not in after[point]
+        kinds = {shape.regime for shape in shapes}
+        assert "staged" in kinds
+        if point in before:
+            assert tune.shape_of(before[point]) in shapes
+    assert before.keys() | measured.keys() == after.keys()
+    for point in before.keys() - measured.keys():
+        assert before[point].items() <= after[point].items()
+        assert len(after[point]["code_commit"]) == 40
+    assert len(pd.read_csv(log)) == sum(len(shapes) for *_, shapes, _ in seen)
+
+
+def test_what_was_measured_before_an_interruption_is_kept(
+    seen: list[tuple[Any, ...]], tmp_path: Path
+):
+    out = tmp_path / "table.json"
+    with pytest.raises(KeyboardInterrupt):
+        tune.main(out, tmp_path / "log.csv", rows=[0])
+    made = [e for e in json.loads(out.read_text())["entries"] if "code_commit" not in e]
+    assert len(made) == len(seen) - 1
+    assert {e["dtype"] for e in made} == {seen[0][0]}
+
+
+def test_results_that_lie_otherwise_are_those_of_a_slice(seen: list[tuple[Any, ...]]):
+    asked = list(tune.requests(90, 132))
+    assert {r.rows for r in asked if r.edges == APART} == {MANY}
+    assert all(not r.contiguous for r in asked if r.edges == APART)
+    x = torch.arange(12.0).view(3, 4)
+    view = tune.sliced(x)
+    assert torch.equal(view, x)
+    assert (view.stride(), view.storage_offset()) == ((5, 1), 1)
