@@ -18,7 +18,7 @@ from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
 from experiments.check import check
 from experiments.launches import Case, Gpu, chosen, present
-from experiments.layout import LAYOUTS
+from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
 from experiments.sanitizer import PLANTED, TOOLS
 from kernels.cuda_compiler import program
@@ -45,13 +45,14 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     The layouts take turns where rows are not narrow.  Of every dtype and kind of edges, one
     sums without an order.
     """
-    turns = cycle(LAYOUTS)
+    turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
     seen: set[tuple[Any, str, int]] = set()
     for dtype, edges, asked, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
-        fitting = [each for each in LAYOUTS if each.edges(cols, size) in edges]
-        for layout in fitting if cols <= NARROW else [next(t for t in turns if t in fitting)]:
+        fitting = tuple(each for each in LAYOUTS if each.edges(cols, size) in edges)
+        mine = turns.setdefault(fitting, cycle(fitting))
+        for layout in fitting if cols <= NARROW else [next(mine)] if fitting else []:
             shape = chosen(layout, dtype, asked, cols, gpu)
             # What is launched for few rows is launched for several numbers of them.
             kind = layout.edges(cols, size)
@@ -73,14 +74,13 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
 
 
 def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
-    """Dtype, kinds of edges, rows, and columns: before, at and after each threshold."""
-    known = table(gpu.name)
-    for (dtype, kind, rows), entries in known.items():
+    """Dtype, kinds of edges, rows, and columns: at and after each threshold, before narrow ones."""
+    for (dtype, kind, rows), entries in table(gpu.name).items():
         step = 1 if kind else VECTOR_BYTES // ELEMENT_BYTES[dtype]
         # One entry serves both where results that lie otherwise were not measured.
-        edges = {kind} | ({APART} if kind == ALIKE and (dtype, APART, rows) not in known else set())
+        edges = {ALIKE, APART} if kind == ALIKE else {kind}
         ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
-        found = {end + away * step for end in ends for away in (-1, 0, 1)}
+        found = {end + away * step for end in ends for away in (-(end <= NARROW), 0, 1)}
         yield from ((dtype, edges, rows, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
 
 

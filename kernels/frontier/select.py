@@ -5,14 +5,16 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from kernels.frontier.plans import (
     ALIKE,
+    APART,
     EDGES,
     HOPPER_REGIMES,
     HOPPERS,
@@ -124,14 +126,11 @@ def _measured(request: Request, gpu: str) -> Shape | None:
     if request.arch not in HOPPERS and not measured(gpu):
         return None
     known, dtype = table(gpu), request.dtype
-    for rows in sorted({r for d, _, r in known if d == dtype and r >= request.rows}):
-        # Few rows whose results lie otherwise were not measured.
-        kinds = (e for e in (request.edges, ALIKE) if (dtype, e, rows) in known)
-        if (edges := next(kinds, None)) is None:
-            continue
-        entries = known[dtype, edges, rows]
-        least, most = entries[0].cols // 2, entries[-1].cols
-        if rows < MANY and not least < request.cols <= most:
+    measured_rows = sorted({r for d, _, r in known if d == dtype and r >= request.rows})
+    # Where results that lie otherwise were not measured, those that lie alike stand for them.
+    for rows, edges in product(measured_rows, dict.fromkeys((request.edges, ALIKE))):
+        entries = known.get((dtype, edges, rows), ())
+        if not _covers(entries, request.cols, all_narrow=rows == MANY and edges != APART):
             continue
         index = bisect_left([e.cols for e in entries], request.cols)
         # Beyond the last width only what no thread has to hold.
@@ -139,6 +138,13 @@ def _measured(request: Request, gpu: str) -> Shape | None:
         if (index < len(entries) or shape.regime == "chunks") and possible(shape, request):
             return shape
     return None
+
+
+def _covers(entries: Sequence[Entry], cols: int, all_narrow: bool) -> bool:
+    """Whether widths near ``cols`` were measured; ``all_narrow``: or any wider one will do."""
+    if not entries:
+        return False
+    return all_narrow or entries[0].cols // 2 < cols <= entries[-1].cols
 
 
 def possible(shape: Shape, request: Request) -> bool:

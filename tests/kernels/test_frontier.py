@@ -127,6 +127,26 @@ def test_a_block_of_1024_that_sums_without_an_order_gives_way_to_two():
     assert select(replace(request, invariant=True), DEFAULT).sizes == (512, 2)
 
 
+def test_what_was_not_measured_goes_by_what_is_nearest():
+    request = Request(
+        "float32", rows=10**6, cols=64, edges=APART, contiguous=False, lines=False, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    first = table(DEFAULT)["float32", APART, MANY][0].cols
+    assert 64 < first // 2
+    # Narrow rows whose results lie otherwise: as those that lie alike, on all of a warp.
+    assert select(request, DEFAULT).regime == "warp"
+    assert select(replace(request, cols=first), DEFAULT).regime != "warp"
+    # A batch: narrow rows of it as many rows, and so wider ones than were measured.
+    batch = replace(request, rows=300, edges=NONE)
+    widths = [e.cols for e in table(DEFAULT)["float32", NONE, 512]]
+    for cols in (widths[0] // 4, 4 * widths[-1]):
+        some = replace(batch, cols=cols)
+        assert select(some, DEFAULT) == select(replace(some, rows=10**6), DEFAULT)
+    some = replace(batch, cols=widths[0])
+    assert select(some, DEFAULT) == table(DEFAULT)["float32", NONE, 512][0].shape
+
+
 def test_a_row_beyond_all_rings_is_streamed():
     wide = Request(
         "float32", rows=1, cols=2**26, edges=False, contiguous=True, lines=True, arch=90,
