@@ -75,9 +75,9 @@ SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
 MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to compile
-# Of a block.  Of many rows clusters of blocks of 512 threads were never fastest.
+# Of a block.
 WARP_THREADS, BLOCK_THREADS = (64, 128, 256), (32, 64, 128, 256, 512, 1024)
-CLUSTER_THREADS, FEW_ROWS_CLUSTER_THREADS = (128, 256), (128, 256, 512, 1024)
+CLUSTER_BLOCKS, CLUSTER_THREADS = (2, 4, 8, 16), (128, 256, 512, 1024)
 GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
 GRID_VECTORS = 4096  # of a row at least
 WIDE_CHUNKS = ((512, 27, 8, 8, 4, 1), (512, 27, 8, 8, 4, 4))
@@ -113,9 +113,7 @@ def candidates(request: Request) -> Iterator[Shape]:
     few = rows <= FEW_ROWS[-1]
     for threads in BLOCK_THREADS:
         yield from _held(Shape("block", (threads,)), request, vectors, 255)
-    for blocks, threads in product(
-        (2, 4, 8, 16), FEW_ROWS_CLUSTER_THREADS if few else CLUSTER_THREADS
-    ):
+    for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
         yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
     if request.rows >= STAGED_LEAST_ROWS:
         yield from _staged(request)

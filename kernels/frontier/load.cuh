@@ -42,6 +42,20 @@ template <class T, int WORDS> __device__ uint4 cut(uint4 left, uint4 right, int 
     return {w[0], w[1], w[2], w[3]};
 }
 
+// ``visit`` with the whole words of ``past`` elements, fewer than a vector's, as a Constant.
+template <class T, class Visit> __device__ void with_words(int past, Visit visit) {
+    switch (past * int(sizeof(T)) / 4) {
+    case 0:
+        return visit(Constant<0>());
+    case 1:
+        return visit(Constant<1>());
+    case 2:
+        return visit(Constant<2>());
+    default:
+        return visit(Constant<3>());
+    }
+}
+
 // The first COUNT words of the right neighbour's; the last lane has the first one's.
 template <int COUNT> __device__ uint4 from_right(uint4 v) {
     unsigned w[4] = {v.x, v.y, v.z, v.w};
@@ -98,14 +112,5 @@ __device__ void load(const Row<T, EDGES> &row, int start, uint4 (&raw)[N], int l
             right = next;
         }
     };
-    switch (row.past * int(sizeof(T)) / 4) {
-    case 0:
-        return cut_from_two(Constant<0>());
-    case 1:
-        return cut_from_two(Constant<1>());
-    case 2:
-        return cut_from_two(Constant<2>());
-    default:
-        return cut_from_two(Constant<3>());
-    }
+    with_words<T>(row.past, cut_from_two);
 }

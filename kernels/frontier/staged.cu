@@ -95,11 +95,14 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         int away = to.head - in.head, before = away < 0;
         int past = away + before * WIDTH<T>;
         int first = max(0, rank == 0 ? 0 : part.start + before), last = part.last + before;
-        int lead = (first + to.lead()) % LINE;
+        int lead = (first + to.lead()) % LINE, skipped = past * int(sizeof(T)) % 4 * 8;
+        with_words<T>(past, [&](auto words) {
 #pragma unroll 2
-        for (int k = first - lead + threadIdx.x; k < min(to.vectors, last); k += THREADS)
-            if (k >= first)
-                store(k, shifted<T>(slot(k - before), slot(k - before + 1), past * sizeof(T)));
+            for (int k = first - lead + threadIdx.x; k < min(to.vectors, last); k += THREADS)
+                if (k >= first)
+                    store(k, cut<T, decltype(words)::value>(slot(k - before), slot(k - before + 1),
+                                                            skipped));
+        });
     } else {
 #pragma unroll 4
         for (int k = begin; k < part.last; k += THREADS)

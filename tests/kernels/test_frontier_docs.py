@@ -7,7 +7,7 @@ import pytest
 
 from kernels.compiled import Job
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.plans import LINE, REGIMES, VECTOR_BYTES, tile_rows
+from kernels.frontier.plans import LINE, REGIMES, VECTOR_BYTES, staged_bytes, tile_rows
 from kernels.frontier.select import DEFAULT, Request, select
 from kernels.occupancy import blocks
 from kernels.registry import ELEMENT_BYTES, ROOT
@@ -49,8 +49,11 @@ def test_bytes_on_their_way_are_those_of_the_compiled_kernel(
             of_block = min(of_block, row)
         case "cluster" | "grid":
             of_block = min(of_block, row / shape.sizes[1])
+        case "staged":
+            of_block = row / shape.sizes[1]
+            shared += staged_bytes(shape, cols, size, asked.edges)
         case "chunks":
-            of_block = plan.ring_bytes
+            of_block = shape.sizes[0] * shape.sizes[6] * VECTOR_BYTES
         case "stream":
             of_block = plan.threads * STREAMED * VECTOR_BYTES
     found = blocks("sm_90", plan.threads, used.registers, shared)
