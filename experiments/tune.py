@@ -7,8 +7,8 @@ Every candidate is checked, and then timed in turn with the others and with copy
 whole vectors; with edges they are one element more; with edges apart the input is a slice of wider
 rows.
 
---rows and --regimes measure a part: where only some regimes are candidates, the shape that is
-chosen today competes with them, and what is not measured stays in the table.
+--rows, --regimes and --least-cols measure a part: where only some regimes are candidates, the shape
+that is chosen today competes with them, and what is not measured stays in the table.
 """
 
 import json
@@ -291,6 +291,7 @@ def main(
     log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
     regimes: Annotated[list[str], typer.Option(help="only these")] = [*REGIMES],  # noqa: B006
     rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
+    least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
@@ -298,12 +299,12 @@ def main(
     out = out or TABLES / f"{name}.json"
     some = set(regimes) != set(REGIMES)
     entries = {}
-    if some or rows:
+    if some or rows or least_cols:
         kept = earlier(out if out.exists() else TABLES / f"{name}.json")
         entries = {tuple(e[k] for k in POINT): e for e in kept}
     asked: dict[Request, list[Shape]] = {}
     for r in requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count):
-        if rows and (r.rows if r.rows < MANY else 0) not in rows:
+        if (rows and (r.rows if r.rows < MANY else 0) not in rows) or r.cols < least_cols:
             continue
         if found := [s for s in candidates(r) if s.regime in regimes and possible(s, r)]:
             entry = entries.get(tuple(point_of(r).values()))

@@ -4,6 +4,7 @@ python -m figures.regimes --stem OUTDIR/regimes
 """
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from figures import page
 from figures.curves import human, log2_ticks
 from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
-from kernels.frontier.plans import REGIMES, VECTOR_BYTES
+from kernels.frontier.plans import ALIKE, APART, LINE, NONE, REGIMES, VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES, Request, select
 from kernels.registry import ELEMENT_BYTES
 
@@ -27,25 +28,25 @@ ARCH, MULTIPROCESSORS = 90, 132
 ROWS = [2**k for k in range(18)]
 # Four widths in each doubling.
 WIDTHS = sorted({round(2 ** (k / 4) / 8) * 8 for k in range(4 * 5, 4 * 23 + 1)})
+KINDS = {"whole vectors": NONE, "odd widths": ALIKE, "sliced input": APART}
 PANELS = {
-    f"{dtype}, {'odd widths' if odd else 'whole vectors'}": (dtype, odd)
-    for dtype in ("float32", "bfloat16")
-    for odd in (False, True)
+    f"{dtype}, {kind}": (dtype, edges)
+    for dtype, (kind, edges) in product(("float32", "bfloat16"), KINDS.items())
 }
 
 
-def chosen(dtype: str, odd: bool) -> pd.DataFrame:
+def chosen(dtype: str, edges: int) -> pd.DataFrame:
     """The regime of every shape: columns ``rows``, ``cols`` and ``regime``."""
-    size = ELEMENT_BYTES[dtype]
+    line = LINE * VECTOR_BYTES
     found = []
-    for cols in (c + odd for c in WIDTHS):
-        edges = cols * size % VECTOR_BYTES != 0
-        for rows in ROWS:
-            request = Request(
-                dtype, rows, cols, edges, contiguous=True, lines=cols * size % 128 == 0,
-                arch=ARCH, multiprocessors=MULTIPROCESSORS,
-            )  # fmt: skip
-            found.append((rows, cols, select(request, DEFAULT).regime))
+    for rows, width in product(ROWS, WIDTHS):
+        cols = width + (edges == ALIKE)
+        request = Request(
+            dtype, rows, cols, edges, contiguous=edges != APART,
+            lines=edges != APART and cols * ELEMENT_BYTES[dtype] % line == 0, arch=ARCH,
+            multiprocessors=MULTIPROCESSORS,
+        )  # fmt: skip
+        found.append((rows, cols, select(request, DEFAULT).regime))
     return pd.DataFrame(found, columns=["rows", "cols", "regime"])
 
 
@@ -74,7 +75,7 @@ def stamp() -> str:
     told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
     commit, *changed = told["code_commit"].split("-")
     code = f"code {commit[:7]}{' with changes that were not landed' if changed else ''}"
-    words = "what kernels/frontier selects for contiguous rows"
+    words = "what kernels/frontier selects"
     return " · ".join([words, told["gpu"], f"table measured {told['measured_utc'][:10]}", code])
 
 
@@ -84,7 +85,7 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     tables = {title: chosen(*asked) for title, asked in PANELS.items()}
     panels = [page.Panel(title, table, draw, in_legend=False) for title, table in tables.items()]
-    page.save([panels[:2], panels[2:]], stamp(), stem)
+    page.save([panels[: len(KINDS)], panels[len(KINDS) :]], stamp(), stem)
 
 
 if __name__ == "__main__":

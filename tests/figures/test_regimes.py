@@ -9,16 +9,16 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from figures import regimes
-from kernels.frontier.plans import REGIMES
+from kernels.frontier.plans import ALIKE, REGIMES
 from tests.commands import module
 from tests.figures.test_page import SUFFIXES
 
 
-@pytest.mark.parametrize(("dtype", "odd"), regimes.PANELS.values())
-def test_every_cell_has_the_colour_of_its_regime(dtype: str, odd: bool):
-    table = regimes.chosen(dtype, odd)
+@pytest.mark.parametrize(("dtype", "edges"), regimes.PANELS.values())
+def test_every_cell_has_the_colour_of_its_regime(dtype: str, edges: int):
+    table = regimes.chosen(dtype, edges)
     assert len(table) == len(regimes.ROWS) * len(regimes.WIDTHS)
-    assert ("tile" in set(table["regime"])) == odd
+    assert ("tile" in set(table["regime"])) == (edges == ALIKE)
     ax = Figure().subplots()
     regimes.draw(ax, table)
     (mesh,) = (c for c in ax.collections if isinstance(c, QuadMesh))
