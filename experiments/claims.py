@@ -190,7 +190,7 @@ def markdown(table: pd.DataFrame, archive_source: str = "") -> str:
             verdict += f" at {row['n_points']} of {row['n_asked']} points"
         publication = f"{row['publication']}, {row['place']}"
         cells = [row["id"], publication, row["statement"], row["measured"], row["condition"]]
-        cells += [_value(row), verdict]
+        cells += [value_text(row), verdict]
         lines.append(_line(cells + ([row["archived"]] if archive_source else [])))
     return "\n".join(lines) + "\n"
 
@@ -199,7 +199,7 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
-def _value(row: dict[str, Any]) -> str:
+def value_text(row: dict[str, Any]) -> str:
     """The value and its interval, as '1.027 [1.025, 1.030]'."""
     value, low, high = (_number(row[k], row["kind"]) for k in ("value", "low", "high"))
     return f"{value} [{low}, {high}]" if row["low"] < row["high"] else value
