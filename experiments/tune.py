@@ -13,6 +13,7 @@ that is chosen today competes with them, and what is not measured stays in the t
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ from kernels.frontier.plans import (
     staged_vectors,
     vectors_from_line,
 )
-from kernels.frontier.select import MANY, TABLES, Request, possible, select, shape_of
+from kernels.frontier.select import FEW, MANY, TABLES, Request, possible, select, shape_of
 from kernels.launch import architecture, load
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES, variant
@@ -60,7 +61,7 @@ NAMED = (1000, 32_000, 50_256, 100_002, 128_256, 151_936, 201_088)
 WIDTHS = tuple(
     sorted({base * 2**k for base in (32, 48) for k in range(16)} | {*NAMED, 2**20, 2**22})
 )
-FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, 133)
+FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, FEW)
 FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
 # So many rows that some multiprocessors get one more than others.
 BATCHES, BATCH_WIDTHS = (256, 512, 1024, 2048), (8192, 16_384, 32_768, 65_536)
@@ -93,7 +94,8 @@ DEEP_VECTORS = 2**18
 STAGED_BLOCKS, STAGED_THREADS, STAGED_LEAST_ROWS = (1, 2, 4, 8, 16), (128, 256, 512), 32
 STAGED_HELD = (2, 16)  # vectors of a thread, of many rows
 STAGED_REGISTERS = (32, 40)  # of a thread, so that it has no or few spills
-SHARED = 227 * 1024  # bytes of a multiprocessor, of which every block takes 1 KB more
+# Bytes: of a multiprocessor, and what a block takes of it beside its share (the GPU's 1 KB, pairs).
+SHARED, BLOCK_SHARED = 228 * 1024, 2048
 # Small tickets, so that few rows find many multiprocessors.
 SMALL_CHUNKS = ((256, 32, 8, 8, 1, 1), (512, 27, 8, 8, 1, 1), (2048, 6, 4, 16, 1, 1))
 
@@ -110,7 +112,7 @@ def candidates(request: Request) -> Iterator[Shape]:
         for lanes in (8, 16, 32):
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
-    few = rows <= FEW_ROWS[-1]
+    few = rows <= FEW
     for threads in BLOCK_THREADS:
         yield from _held(Shape("block", (threads,)), request, vectors, 255)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
@@ -140,7 +142,7 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
         enough = registers <= min(most, REGISTERS // threads + 16)
         if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
             fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers), BLOCKS))
-            fewer = fit if request.rows <= FEW_ROWS[-1] else max(1, fit - 1)
+            fewer = fit if request.rows <= FEW else max(1, fit - 1)
             for least in sorted({1, fewer, fit}):
                 yield Shape(shape.regime, (*shape.sizes, least), raw)
 
@@ -152,7 +154,9 @@ def _staged(request: Request) -> Iterator[Shape]:
         shape = Shape("staged", (threads, blocks, 1))
         arguments = request.cols, request.size, request.edges
         held = staged_vectors(shape, *arguments) / threads
-        fit = min(SHARED // (staged_bytes(shape, *arguments) + 2048), THREADS // threads, BLOCKS)
+        fit = min(
+            SHARED // (staged_bytes(shape, *arguments) + BLOCK_SHARED), THREADS // threads, BLOCKS
+        )
         if fit and STAGED_HELD[0] <= held <= STAGED_HELD[1]:
             for registers in STAGED_REGISTERS:
                 least = min(fit, REGISTERS // (threads * registers))
@@ -260,11 +264,12 @@ def write_table(out: Path, entries: list[dict[str, Any]]) -> None:
 
 
 def earlier(table: Path) -> list[dict[str, Any]]:
-    """The entries of ``table``, if there is one, each with the commit that it was measured on."""
+    """The entries of ``table``, if there is one, each with its date and commit."""
     if not table.exists():
         return []
     told = json.loads(table.read_text())
-    return [{"code_commit": told["code_commit"], **entry} for entry in told["entries"]]
+    facts = {key: told[key] for key in ("measured_utc", "code_commit")}
+    return [{**(facts if "code_commit" not in entry else {}), **entry} for entry in told["entries"]]
 
 
 def requests(arch: int, multiprocessors: int) -> Iterator[Request]:
@@ -297,9 +302,16 @@ def main(
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
     name = slug(gpu.name)
     out = out or TABLES / f"{name}.json"
+    numbers = sorted({number % MANY for number, _ in MEASURED})
+    for asked_for, there in ((regimes, REGIMES), (rows, numbers)):
+        if odd := [each for each in asked_for if each not in there]:
+            raise typer.BadParameter(
+                f"{odd[0]} is not measured; known: {', '.join(map(str, there))}"
+            )
     some = set(regimes) != set(REGIMES)
+    part = bool(some or rows or least_cols)
     entries = {}
-    if some or rows or least_cols:
+    if part:
         kept = earlier(out if out.exists() else TABLES / f"{name}.json")
         entries = {tuple(e[k] for k in POINT): e for e in kept}
     asked: dict[Request, list[Shape]] = {}
@@ -310,6 +322,8 @@ def main(
             entry = entries.get(tuple(point_of(r).values()))
             today = [shape_of(entry) if entry else select(r, name)] if some else []
             asked[r] = list(dict.fromkeys(found + today))
+    if not asked:
+        raise typer.BadParameter("nothing is to measure: no candidate is so wide, of such rows")
     with pool("cuda") as processes:
         jobs = [(shape, request, arch) for request, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
@@ -327,8 +341,9 @@ def main(
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
             count += len(told)
             entries |= {tuple(point.values()): told[0]} if told else {}
-    finally:  # what was measured before an interruption stays
-        write_table(out, sorted(entries.values(), key=_order))
+    finally:  # of a part, what was measured before an interruption stays; half a table is none
+        if part or sys.exc_info()[0] is None:
+            write_table(out, sorted(entries.values(), key=_order))
     print(f"{len(asked)} numbers of rows and columns, {count} candidates, in {out} and {log}")
 
 

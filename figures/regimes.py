@@ -73,8 +73,10 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
 def stamp() -> str:
     """What the map shows, and when and of which code its table was measured."""
     told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
-    commit, *changed = told["code_commit"].split("-")
-    code = f"code {commit[:7]}{' with changes that were not landed' if changed else ''}"
+    commits = [told["code_commit"], *(e.get("code_commit", "") for e in told.get("entries", ()))]
+    named = [name.split("-")[0][:7] for name in dict.fromkeys(commits) if name]
+    changed = any("-" in name for name in commits)
+    code = f"code {', '.join(named)}{' with changes that were not landed' if changed else ''}"
     words = "what kernels/frontier selects"
     return " · ".join([words, told["gpu"], f"table measured {told['measured_utc'][:10]}", code])
 

@@ -112,10 +112,11 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             grid, shared = asked.multiprocessors, plan.ring_bytes
             tickets = rows * dealt.tickets * (1 + shape.invariant)
             arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], shape.sizes[6], None]
-    if shared > LARGE_SHARED:
-        # One staged kernel serves many widths, and what it may ask for is the kernel's.
-        most = STAGED_MOST if shape.regime == "staged" else shared
-        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", most)
+    if shape.regime == "staged":
+        # One kernel serves many widths.  Its own shared memory counts too, below LARGE_SHARED.
+        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", STAGED_MOST)
+    elif shared > LARGE_SHARED:
+        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
     dealing = tickets > 0

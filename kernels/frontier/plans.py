@@ -17,8 +17,8 @@ LINE = 8  # vectors of a line of memory
 TILE_BYTES = 128  # of a tile at most, for each thread, if it is more than one row
 # Of a staged row: the most of it in a block's shared memory, and vectors of it to a thread.
 STAGED_BYTES, STAGED_VECTORS = 224 * 1024, 32
-# Those whose kernels need clusters of 16, the copy engine or 216 KB of a block's shared memory, and
-# the architectures that have them.
+# Those whose kernels need clusters of 16, the copy engine or more shared memory than a block of
+# earlier GPUs has, and the architectures that have them.
 HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "staged", "chunks"), (90, 100, 103)
 
 

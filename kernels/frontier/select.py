@@ -66,6 +66,7 @@ class Entry:
 # By dtype, edges and the rows that were measured (MANY: as many as fill the GPU), in order of cols.
 Table = Mapping[tuple[str, int, int], tuple[Entry, ...]]
 MANY = 2**63
+FEW = 133  # rows: up to here a table has few rows, from there on batches
 
 
 def shape_of(entry: Mapping[str, Any]) -> Shape:
@@ -126,9 +127,13 @@ def _measured(request: Request, gpu: str) -> Shape | None:
     if request.arch not in HOPPERS and not measured(gpu):
         return None
     known, dtype = table(gpu), request.dtype
-    measured_rows = sorted({r for d, _, r in known if d == dtype and r >= request.rows})
-    # Where results that lie otherwise were not measured, those that lie alike stand for them.
-    for rows, edges in product(measured_rows, dict.fromkeys((request.edges, ALIKE))):
+    numbers = sorted({r for d, _, r in known if d == dtype and r >= request.rows})
+    for rows, edges in product(numbers, dict.fromkeys((request.edges, ALIKE))):
+        # Results that lie otherwise were not measured everywhere.  Those that lie alike stand for
+        # them where rows are few, whose number matters more, or narrow.
+        stands_in = request.edges == APART and (rows <= FEW or rows == MANY)
+        if edges != request.edges and not stands_in:
+            continue
         entries = known.get((dtype, edges, rows), ())
         if not _covers(entries, request.cols, all_narrow=rows == MANY and edges != APART):
             continue

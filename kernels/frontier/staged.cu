@@ -3,7 +3,7 @@
 //   moves    X once, Y once
 //   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
 //            multiprocessor
-//   holds    BLOCKS shares of at most 227 KB; Hopper and later
+//   holds    BLOCKS shares of at most 224 KB; Hopper and later
 //   teaches  loads that need no registers leave room for more blocks; a vector is cut from two with
 //            one more look at shared memory
 //   source   rows staged by cp.async, in clusters, as in QuACK; shared/KERNELS.md
@@ -26,11 +26,12 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     int rank = blockIdx.x % BLOCKS;
     x += blockIdx.x / BLOCKS * x_stride;
     out += blockIdx.x / BLOCKS * out_stride;
-    Row<T, EDGES != 0> in(x, cols), to(out, cols);
+    Row<T, EDGES ? 1 : 0> in(x, cols), to(out, cols); // each by its own boundaries
     Portion part(in, rank, BLOCKS);
 
-    // The block's vectors, from the second on, and one after them. With EDGES 2 vectors of results
-    // are cut from these, so that the row's first and last elements lie here too.
+    // Slots start - 1, start, ..., last: the block's share of the vectors and a neighbour on either
+    // side, of which vectors of results are cut with EDGES 2: the next block's first vector, or the
+    // elements at the row's ends.
     extern __shared__ uint4 image[];
     auto slot = [&](int k) -> uint4 & { return image[k - part.start + 1]; };
     int begin = part.start + threadIdx.x;
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         // A vector k of results is ``past`` elements further on than k of the input, or k - 1.
         int away = to.head - in.head, before = away < 0;
         int past = away + before * WIDTH<T>;
-        int first = max(0, rank == 0 ? 0 : part.start + before), last = part.last + before;
+        int first = rank == 0 ? 0 : part.start + before, last = part.last + before;
         int lead = (first + to.lead()) % LINE, skipped = past * int(sizeof(T)) % 4 * 8;
         with_words<T>(past, [&](auto words) {
 #pragma unroll 2

@@ -7,20 +7,29 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+import typer
 
 from experiments import tune
 from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
-from kernels.frontier.plans import APART, EDGES, VECTOR_BYTES, Shape
+from kernels.frontier.plans import (
+    ALIKE,
+    APART,
+    EDGES,
+    NONE,
+    VECTOR_BYTES,
+    Shape,
+    staged_vectors,
+)
 from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, possible
 
 TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 
 
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("edges", [False, True])
-def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
+@pytest.mark.parametrize("edges", [NONE, ALIKE, APART])
+def test_every_width_has_candidates_that_hold_it(size: int, edges: int):
     for rows, base in MEASURED:
-        cols = base + edges
+        cols = base + (edges == ALIKE)
         request = Request(
             "float32" if size == 4 else "float16", rows, cols, edges, contiguous=True,
             lines=False, arch=90, multiprocessors=132,
@@ -32,7 +41,10 @@ def test_every_width_has_candidates_that_hold_it(size: int, edges: bool):
             plan = shape.plan(cols, size, edges)
             held = plan.cols_held(size)
             whole = cols - cols % (VECTOR_BYTES // size)
-            if shape.regime not in ("staged", "chunks"):
+            if shape.regime == "staged":
+                held = shape.sizes[1] * staged_vectors(shape, cols, size, edges) * VECTOR_BYTES
+                held //= size
+            if shape.regime != "chunks":
                 assert held >= (cols if shape.regime == "tile" else whole)
             # Nobody's registers hold more than 255 words beside the rest.
             assert plan.held * (4 if shape.raw else VECTOR_BYTES // size) < 255
@@ -125,10 +137,14 @@ def test_a_part_is_measured_beside_todays_choice_and_the_rest_is_kept(
     assert len(pd.read_csv(log)) == sum(len(shapes) for *_, shapes, _ in seen)
 
 
-def test_what_was_measured_before_an_interruption_is_kept(
+def test_of_a_part_what_was_measured_before_an_interruption_is_kept(
     seen: list[tuple[Any, ...]], tmp_path: Path
 ):
     out = tmp_path / "table.json"
+    with pytest.raises(KeyboardInterrupt):
+        tune.main(out, tmp_path / "log.csv")
+    assert not out.exists()
+    seen.clear()
     with pytest.raises(KeyboardInterrupt):
         tune.main(out, tmp_path / "log.csv", rows=[0])
     made = [e for e in json.loads(out.read_text())["entries"] if "code_commit" not in e]
@@ -136,7 +152,35 @@ def test_what_was_measured_before_an_interruption_is_kept(
     assert {e["dtype"] for e in made} == {seen[0][0]}
 
 
-def test_results_that_lie_otherwise_are_those_of_a_slice(seen: list[tuple[Any, ...]]):
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"regimes": ["stagd"]}, "stagd is not measured; known: warp, tile"),
+        ({"rows": [300]}, "300 is not measured; known: 0, 1, 2"),
+        ({"regimes": ["grid"], "rows": [0]}, "nothing is to measure"),
+    ],
+)
+def test_a_part_that_is_none_is_refused_and_nothing_is_lost(
+    seen: list[tuple[Any, ...]], tmp_path: Path, part: dict[str, Any], said: str
+):
+    log = tmp_path / "log.csv"
+    log.write_text("earlier")
+    with pytest.raises(typer.BadParameter, match=said):
+        tune.main(tmp_path / "table.json", log, **part)
+    assert not seen
+    assert log.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_results_that_lie_otherwise_are_those_of_a_slice(
+    seen: list[tuple[Any, ...]], tmp_path: Path
+):
+    out = tmp_path / "table.json"
+    tune.main(out, tmp_path / "log.csv", ["staged"], [0], 40_000)
+    slices = {(d, c) for d, _, c, _, placed in seen if placed is tune.sliced}
+    made = [e for e in json.loads(out.read_text())["entries"] if "code_commit" not in e]
+    assert slices == {(e["dtype"], e["cols"]) for e in made if e["edges"] == "edges apart"}
+    assert len(seen) > len(slices) > 20
     asked = list(tune.requests(90, 132))
     assert {r.rows for r in asked if r.edges == APART} == {MANY}
     assert all(not r.contiguous for r in asked if r.edges == APART)

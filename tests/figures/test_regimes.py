@@ -36,8 +36,15 @@ def test_the_stamp_says_when_and_of_which_code_the_table_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(regimes, "TABLES", tmp_path)
-    for commit, said in (("a" * 40, "code aaaaaaa"), ("b" * 40 + "-dirty", "bbb with changes")):
-        told = {"gpu": "NVIDIA H200", "measured_utc": "2026-11-21T21:08:51Z", "code_commit": commit}
+    for commit, said in (
+        ("a" * 40, "code aaaaaaa, ccccccc"),
+        ("b" * 40 + "-dirty", "bbb, ccccccc with changes"),
+    ):
+        entries = [{"code_commit": "c" * 40}, {}]
+        told = {
+            "gpu": "NVIDIA H200", "measured_utc": "2026-11-21T21:08:51Z", "code_commit": commit,
+            "entries": entries,
+        }  # fmt: skip
         (tmp_path / "nvidia-h200.json").write_text(json.dumps(told))
         assert said in regimes.stamp()
         assert "NVIDIA H200 · table measured 2026-11-21" in regimes.stamp()

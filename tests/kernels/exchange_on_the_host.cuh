@@ -10,7 +10,9 @@ static std::map<unsigned, Partial> pairs; // by block
 template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
     Partial of_warp[WARPS];
 
-    void begin() {}
+    bool began = false;
+
+    void begin() { began = true; }
 
     template <class Pair> Partial of_row(int rank, Pair pair) {
         int lane = threadIdx.x % 32;
@@ -21,6 +23,8 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
         if (threadIdx.x == 0)
             pairs[blockIdx.x] = block;
         __syncthreads();
+        if (!began)
+            return no_partial(); // which is no row's
         bool one = lane < BLOCKS && pairs.count(blockIdx.x - rank + lane);
         return over_warp(one ? pairs[blockIdx.x - rank + lane] : no_partial());
     }

@@ -72,6 +72,7 @@ static int __ffs(unsigned v) { return __builtin_ffs(v); }
 
 extern "C" {
 int misaligned = 0; // loads and stores at which a GPU would have stopped
+int beyond = 0;     // vectors written next to the shared memory that was asked for
 int outside = 0;    // loads from the input, ``size`` bytes, of what is not in one of its rows
 const char *input = nullptr;
 long long size = 0, before = 0, row = 0,
@@ -158,6 +159,30 @@ static __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) {
     return {larger_or_nan(a.x, b.x), larger_or_nan(a.y, b.y)};
 }
 
+// Shared memory of ``dynamic_vectors``, between guards; every block finds NaN there.
+constexpr int GUARD = 4, MOST_SHARED = 1 << 14;
+static uint4 dynamic_shared[MOST_SHARED];
+static int dynamic_vectors = 0;
+static const uint4 NOT_A_NUMBER(~0u, ~0u, ~0u, ~0u);
+
+static void fill_shared() {
+    std::fill_n(dynamic_shared, dynamic_vectors + 2 * GUARD, NOT_A_NUMBER);
+}
+static void look_beyond() {
+    for (int i = 0; i < GUARD; ++i)
+        for (int at : {i, GUARD + dynamic_vectors + i})
+            beyond += std::memcmp(&dynamic_shared[at], &NOT_A_NUMBER, 16) != 0;
+}
+
+// Copies that a thread has asked for and not yet waited for.
+static std::vector<std::pair<uint4 *, const uint4 *>> copies[MOST];
+static void copy_later(uint4 *to, const uint4 *from) { copies[threadIdx.x].emplace_back(to, from); }
+static void copy_now() {
+    for (auto [to, from] : copies[threadIdx.x])
+        *to = *from;
+    copies[threadIdx.x].clear();
+}
+
 template <class V> V __shfl_sync(unsigned, V v, int from) {
     return same_bits<V>(meet(same_bits<int>(v))[from]);
 }
@@ -210,6 +235,7 @@ template <class Call> void launch(int blocks, int size, const Call &call) {
     given = &call;
     blockDim.x = size;
     for (blockIdx.x = 0; blockIdx.x < unsigned(blocks); ++blockIdx.x) {
+        fill_shared();
         for (int t = 0; t < size; ++t) {
             Thread &thread = threads[t];
             thread.meetings = 0;
@@ -228,6 +254,7 @@ template <class Call> void launch(int blocks, int size, const Call &call) {
             for (int t = 0; t < size; ++t)
                 threads[t].at_barrier = false;
         }
+        look_beyond();
     }
 }
 

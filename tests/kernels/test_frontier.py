@@ -134,9 +134,22 @@ def test_what_was_not_measured_goes_by_what_is_nearest():
     )  # fmt: skip
     first = table(DEFAULT)["float32", APART, MANY][0].cols
     assert first // 2 > 64
-    # Narrow rows whose results lie otherwise: as those that lie alike, on all of a warp.
-    assert select(request, DEFAULT).regime == "warp"
-    assert select(replace(request, cols=first), DEFAULT).regime != "warp"
+    # Narrow rows whose results lie otherwise go as those that lie alike, and so do few rows.
+    for some in (replace(request, cols=first // 2), replace(request, rows=16, cols=200_000)):
+        shape = select(some, DEFAULT)
+        assert shape == select(replace(some, edges=ALIKE), DEFAULT)
+        assert shape.regime in ("warp", "grid")
+    assert select(replace(request, rows=16, cols=200_000), DEFAULT).regime == "grid"
+    measured = table(DEFAULT)["float32", APART, MANY][0].shape
+    assert select(replace(request, cols=first // 2 + 1), DEFAULT) == measured
+    # Batches of them go as many rows do, and not as batches that lie alike.
+    wide = replace(request, rows=2048, cols=50_256)
+    assert select(wide, DEFAULT) == select(replace(wide, rows=10**6), DEFAULT)
+    assert select(wide, DEFAULT) != select(replace(wide, edges=ALIKE), DEFAULT)
+    # Rows without edges never go as rows with some.
+    whole = replace(request, rows=32, cols=53_840, edges=NONE, multiprocessors=114)
+    shapes = {e.shape for key, some in table(DEFAULT).items() if key[1] == NONE for e in some}
+    assert select(whole, DEFAULT) in shapes
     # A batch: narrow rows of it as many rows, and so wider ones than were measured.
     batch = replace(request, rows=300, edges=NONE)
     widths = [e.cols for e in table(DEFAULT)["float32", NONE, 512]]

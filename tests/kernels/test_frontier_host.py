@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from kernels.cuda_compiler import C_TYPES
-from kernels.frontier.plans import ALIKE, APART, HERE, NONE, VECTOR_BYTES, Shape
+from kernels.frontier.plans import (
+    ALIKE,
+    APART,
+    HERE,
+    NONE,
+    VECTOR_BYTES,
+    Shape,
+    staged_bytes,
+)
 from kernels.registry import ELEMENT_BYTES, Launch, Variant
 from tests.kernels.host import library
 
@@ -33,13 +41,14 @@ IN_CPP = {
     'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one_over) : "f"(v));': "one_over = 1 / v;",
     'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
     'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
-    '"l"(from)\n                 : "memory");': "*to = *from;",
-    'asm volatile("cp.async.wait_all;" ::: "memory");': "",
-    "extern __shared__ uint4 image[];": "static uint4 image[2000];",
+    '"l"(from)\n                 : "memory");': "copy_later(to, from);",
+    'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
+    "extern __shared__ uint4 image[];": "uint4 *image = dynamic_shared + GUARD;",
 }
 CALL = """extern "C" void call{number}(
-        int blocks, int threads, const {t} *x, {t} *out, long long x_stride, long long out_stride,
-        int cols, long long rows) {{
+        int blocks, int threads, int shared, const {t} *x, {t} *out, long long x_stride,
+        long long out_stride, int cols, long long rows) {{
+    dynamic_vectors = shared / 16;
     launch(blocks, threads, [=] {{ {kernel}(x, out, x_stride, out_stride, cols, rows); }});
 }}
 """
@@ -110,9 +119,10 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             threads = plans[cols, edges].threads
             blocks = -(-rows * shape.sizes[0] // threads) if shape.regime == "warp" else rows
             blocks *= shape.sizes[1] if shape.regime in CLUSTERS else 1
+            shared = staged_bytes(shape, cols, size, edges) if shape.regime == "staged" else 0
             for _ in range(1 + (shape.regime in CLUSTERS)):
                 code[f"call{numbers[cols, edges]}"](
-                    blocks, threads,
+                    blocks, threads, shared,
                     *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
                     *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
                     ctypes.c_int(cols), ctypes.c_longlong(rows),
@@ -125,6 +135,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         assert seen >= {ALIKE, APART}
     assert ctypes.c_int.in_dll(code, "misaligned").value == 0
     assert ctypes.c_int.in_dll(code, "outside").value == 0
+    assert ctypes.c_int.in_dll(code, "beyond").value == 0
 
 
 def _watch(code: ctypes.CDLL, x: Tensor, memory: Tensor) -> None:
