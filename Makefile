@@ -23,12 +23,18 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: all quick smoke test lint clean distclean help
+.PHONY: doctor all quick smoke test lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
 all: $(VENV)/$(GROUP).stamp
 	$(SNAKEMAKE) $(ARGS)
+
+# Installs nothing, and needs nothing installed: .venv's Python answers where there is one.
+doctor:
+	@command -v $(PYTHON) >/dev/null || { echo "there is no '$(PYTHON)': install Python 3.11" \
+		"or 3.12, and name it, as in: make doctor PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m workflow.doctor
 
 # Snakemake heeds only the last --config: a quick run takes no other from ARGS.
 quick: $(VENV)/$(GROUP).stamp
@@ -60,6 +66,7 @@ distclean: clean
 	rm -rf $(VENV)
 
 help:
+	@echo "make doctor   what will and will not run on this machine, before anything is installed"
 	@echo "make          set up $(VENV), measure on this machine's GPU or take the archive, draw"
 	@echo "make quick    the same in a reviewer's five minutes on an H200"
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"

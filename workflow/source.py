@@ -11,12 +11,12 @@ import yaml
 from experiments.hardware import gpu_name
 from experiments.listing import BadArchive, sums
 from kernels.names import slug
+from workflow.machine import DEFAULT_ARCHIVE, DRIVER
 
 ROOT = Path(__file__).parent.parent
 ARCHIVES = ROOT / "experiments" / "archive"
 SCHEMA = Path(__file__).parent / "schemas" / "config.schema.yaml"
 CUDA = 13000
-DEFAULT_ARCHIVE = "nvidia-h200"
 
 
 class BadConfig(ValueError):
@@ -69,7 +69,7 @@ def check_driver() -> None:
     if supported < CUDA:
         raise BadConfig(
             f"the GPU's driver supports CUDA {supported // 1000}.{supported % 1000 // 10}, the "
-            "kernels are built for CUDA 13.0: install driver 580 or newer, or use "
+            f"kernels are built for CUDA 13.0: install driver {DRIVER} or newer, or use "
             "--config source=archive"
         )
 

@@ -39,9 +39,9 @@ onstart:
     print(f"source: {SOURCE.name}")
     if instead := stand_in(sys.argv, SOURCE):
         print(instead)
-    if SOURCE.local:
+    if SOURCE.local and (about := expected_minutes()):
         print(
-            f"a {config['mode']} run measures for about {MINUTES[config['mode']]} minutes (H200)"
+            f"a {config['mode']} run measures for about {about:.0f} minutes (H200)"
         )
 
 
