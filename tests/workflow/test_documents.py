@@ -1,0 +1,95 @@
+"""README.md and ARTIFACT.md say what the archive and docs/verdicts.md say."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.claim import read_claims
+from figures import FIGURES, TABLE_FIGURES
+from workflow import artifact
+from workflow.artifact import BLOCKS, EXPERIMENTS, BadVerdicts, decided_by, verdicts
+from workflow.documents import DOCUMENTS, BadDocument, filled, parts, refill
+from workflow.machine import ROOT
+from workflow.tables import PROFILE_FIGURES
+
+TOLD = {"one": lambda: "new", "two": lambda: "| a |"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_up_to_date(name: str):
+    text = (ROOT / name).read_text()
+    assert filled(text, BLOCKS) == text, "make docs writes it anew"
+
+
+def test_every_part_is_shown():
+    shown = [part for name in DOCUMENTS for part in parts((ROOT / name).read_text())]
+    assert sorted(shown) == sorted(BLOCKS)
+
+
+def test_parts_in_lines_and_of_lines():
+    text = "it took <!-- begin one -->old<!-- end one --> s\n<!-- begin two -->\n<!-- end two -->\n"
+    once = filled(text, TOLD)
+    assert "it took <!-- begin one -->new<!-- end one --> s\n" in once
+    assert once.endswith("<!-- begin two -->\n| a |\n<!-- end two -->\n")
+    assert filled(once, TOLD) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!-- begin three --><!-- end three -->", "unknown part 'three'; known: one, two"),
+        ("<!-- begin one -->", "'<!-- begin one -->' has no other half"),
+        ("<!-- begin one --><!-- end two -->", "'<!-- begin one -->' has no other half"),
+        ("<!-- end one --><!-- begin one -->", "'<!-- end one -->' has no other half"),
+    ],
+)
+def test_markers_that_cannot_be_followed(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "README.md"
+    path.write_text(text)
+    with pytest.raises(BadDocument, match=f"README.md: {message}"):
+        refill(path, TOLD)
+    assert path.read_text() == text
+
+
+def test_what_is_out_of_date_is_written_once(tmp_path: Path):
+    path = tmp_path / "README.md"
+    path.write_text("<!-- begin one -->old<!-- end one -->")
+    assert refill(path, TOLD)
+    assert not refill(path, TOLD)
+
+
+def test_every_claim_is_decided_by_an_experiment():
+    targets = {experiment.target for experiment in EXPERIMENTS}
+    assert {decided_by(claim) for claim in read_claims()} <= targets
+
+
+def test_every_figure_belongs_to_an_experiment():
+    drawn = [figure for experiment in EXPERIMENTS for figure in experiment.figures]
+    of_sweeps = [figure for figure, sweep in FIGURES.items() if sweep != "smoke"]
+    build = ("resources", "regimes")
+    assert sorted(drawn) == sorted([*of_sweeps, *TABLE_FIGURES, *PROFILE_FIGURES, *build])
+
+
+def test_verdicts_are_read_as_they_are_written():
+    found = verdicts()
+    assert found.keys() == {claim.id for claim in read_claims()}
+    first = (ROOT / "docs" / "verdicts.md").read_text().splitlines()[0]
+    count = sum(row.verdict == "supported" for row in found.values())
+    assert f"{count} supported" in first
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("| C01 | S1 | x |", "C01: expected seven cells"), ("nothing", "has no C01, C02")],
+)
+def test_another_table_is_no_table_of_verdicts(text: str, message: str, tmp_path: Path):
+    (path := tmp_path / "verdicts.md").write_text(text)
+    with pytest.raises(BadVerdicts, match=message):
+        verdicts(path)
+
+
+def test_what_was_not_recorded_is_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(artifact, "ARCHIVE", tmp_path)
+    artifact.varies.cache_clear()
+    assert artifact.took("launch") == artifact.varies("launch") == "–"
+    artifact.varies.cache_clear()

@@ -1,0 +1,183 @@
+"""The tables of README.md and ARTIFACT.md that hold what was measured, as Markdown.
+
+From the archive (its benchmark files and samples) and docs/verdicts.md, which .ci/run compares
+with what the archive says.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.claim import Claim, read_claims
+from experiments.sweeps import SWEEPS
+from experiments.tables import read_raw
+from experiments.variation import variation
+from experiments.verdict import VERDICTS
+from figures import FIGURES, TABLE_FIGURES
+from workflow import minutes
+from workflow.machine import DEFAULT_ARCHIVE, ROOT
+from workflow.tables import PROFILE_FIGURES
+
+ARCHIVE = ROOT / "experiments" / "archive" / DEFAULT_ARCHIVE
+VERDICTS_FILE = ROOT / "docs" / "verdicts.md"
+NONE = "–"
+
+
+class BadVerdicts(ValueError):
+    """docs/verdicts.md is not the table that the workflow writes; the message says what is."""
+
+
+class Row(NamedTuple):
+    """A claim in docs/verdicts.md: its value with its interval, its verdict and the whole cell."""
+
+    value: str
+    verdict: str
+    told: str
+
+
+class Experiment(NamedTuple):
+    """One target: ``times`` names its benchmark file, ``figures`` what it draws."""
+
+    target: str
+    needs: str
+    figures: tuple[str, ...]
+    times: str = ""
+
+
+GPU = "GPU"
+EXPERIMENTS = (
+    *(
+        Experiment(name, GPU, tuple(f for f, of in FIGURES.items() if of == name), name)
+        for name in SWEEPS
+        if name != "smoke"
+    ),
+    Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
+    Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
+    Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
+)
+
+
+def verdicts(path: Path = VERDICTS_FILE) -> dict[str, Row]:
+    """The verdicts in ``path`` by the claim's id.  Raises BadVerdicts."""
+    found = {}
+    for line in path.read_text().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells or not re.fullmatch(r"C\d+", cells[0]):
+            continue
+        word = re.match(r"\*\*(.+?)\*\*", cells[-1])
+        if len(cells) != 7 or word is None or word[1] not in VERDICTS:
+            raise BadVerdicts(f"{path}, {cells[0]}: expected seven cells that end with a verdict")
+        found[cells[0]] = Row(cells[-2], word[1], cells[-1])
+    if missing := [claim.id for claim in read_claims() if claim.id not in found]:
+        raise BadVerdicts(
+            f"{path} has no {', '.join(missing)}: snakemake --cores 1 claims --config "
+            "source=archive, and copy its claims.md there"
+        )
+    return found
+
+
+def decided_by(claim: Claim) -> str:
+    """The experiment that decides ``claim``."""
+    if claim.measure.kind == "traffic":
+        return "profile"
+    return claim.measure.sweep or "figures"
+
+
+def claims_summary() -> str:
+    """A row a publication: its claims, counted by verdict."""
+    rows, known = Counter(), verdicts()
+    for claim in read_claims():
+        rows[claim.publication, known[claim.id].verdict] += 1
+    words = [word for word in VERDICTS if any(key[1] == word for key in rows)]
+    lines = []
+    for publication in dict.fromkeys(claim.publication for claim in read_claims()):
+        counts = [rows[publication, word] for word in words]
+        lines.append([publication, str(sum(counts)), *(str(count or NONE) for count in counts)])
+    totals = [sum(rows[key] for key in rows if key[1] == word) for word in words]
+    lines.append(["all", str(sum(totals)), *map(str, totals)])
+    return table(["from", "claims", *words], lines)
+
+
+def claims() -> str:
+    """A row a claim: what it says, what decides it, and what the archive says of it."""
+    known = verdicts()
+    return table(
+        ["id", "claim", "experiment", "holds if", "archive", "verdict"],
+        (
+            [
+                *(claim.id, claim.statement, f"`{decided_by(claim)}`", claim.condition.text),
+                *(known[claim.id].value, known[claim.id].told),
+            ]
+            for claim in read_claims()
+        ),
+    )
+
+
+def experiments() -> str:
+    """A row an experiment: command, needs, minutes, figures, claims, variation."""
+    heads = ["command", "needs", "minutes", "draws", "decides", "expected variation"]
+    return table(heads, map(_experiment, EXPERIMENTS))
+
+
+def _experiment(experiment: Experiment) -> list[str]:
+    decided = [claim.id for claim in read_claims() if decided_by(claim) == experiment.target]
+    told = Counter(verdicts()[name].verdict for name in decided)
+    summary = ", ".join(f"{told[word]} {word}" for word in VERDICTS if word in told)
+    return [
+        f"`snakemake --cores 1 {experiment.target}`",
+        experiment.needs,
+        took(experiment.times),
+        ", ".join(f"`{name}`" for name in experiment.figures) or NONE,
+        f"{', '.join(decided)} ({summary})" if decided else NONE,
+        varies(experiment.target),
+    ]
+
+
+def sweep_minutes() -> str:
+    """A row a timed part of a full run, and their sum."""
+    names = [name for name in SWEEPS if took(name) != NONE]
+    rows = [["checks and compilation", took("prepare")], *([f"`{n}`", took(n)] for n in names)]
+    rows.append(["all of these", full()])
+    rows += [[f"`{e.target}`, asked for by name", took(e.times)] for e in EXPERIMENTS
+             if e.times in minutes.BY_NAME]  # fmt: skip
+    return table(["part of a full run", f"minutes on {DEFAULT_ARCHIVE}"], rows)
+
+
+def took(name: str) -> str:
+    """Minutes of the benchmark file ``name``, or a dash."""
+    found = minutes.minutes(ARCHIVE).get(name)
+    return NONE if found is None else f"{found:.1f}"
+
+
+def full() -> str:
+    """Minutes of a full run."""
+    return f"{minutes.full_run(ARCHIVE):.1f}"
+
+
+@cache
+def varies(sweep: str) -> str:
+    """What ``sweep`` varies by, as the archive has it."""
+    path = ARCHIVE / "raw" / f"{sweep}.csv.gz"
+    if not path.exists():
+        return NONE
+    found = variation(read_raw(path))
+    return f"± {found.processes:.1%} (noise {found.noise:.2%})"
+
+
+def table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    """Markdown of rows whose cells are text."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# What documents may ask for between their markers.
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "claims": claims,
+    "claims summary": claims_summary,
+    "experiments": experiments,
+    "minutes": sweep_minutes,
+    "full minutes": full,
+}
