@@ -23,7 +23,7 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: doctor all quick smoke docs test lint clean distclean help
+.PHONY: doctor all quick smoke report docs test lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -43,6 +43,10 @@ quick: $(VENV)/$(GROUP).stamp
 # Kernels run on the CPU and in Triton's interpreter, on torch's tensors.
 smoke: $(VENV)/gpu.stamp
 	$(SNAKEMAKE) smoke $(ARGS)
+
+# One page: every figure with its caption, the verdicts, the workflow that made them.
+report: $(VENV)/$(GROUP).stamp
+	$(SNAKEMAKE) report $(ARGS)
 
 # Those parts of README.md and ARTIFACT.md that hold what was measured.
 docs: $(VENV)/base.stamp
@@ -74,6 +78,7 @@ help:
 	@echo "make          set up $(VENV), measure on this machine's GPU or take the archive, draw"
 	@echo "make quick    the same in a reviewer's five minutes on an H200"
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
+	@echo "make report   one page with every figure, its caption, and the verdicts"
 	@echo "make docs     write the tables of README.md and ARTIFACT.md anew"
 	@echo "make test     set up, linters, all tests"
 	@echo "make clean    remove results/, with what was measured here"

@@ -11,4 +11,6 @@ rule all:
         rules.figures.input,
         rules.claims.input,
         rules.goals.input,
+        # So that `snakemake --report` by itself finds all that it shows.
+        rules.reported.input,
     localrule: True

@@ -15,7 +15,12 @@ CONFIG = ["--config", f"source={SOURCE}"]
 
 
 @pytest.mark.usefixtures("compiled")
-def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
+def test_every_figure_is_made_and_reported_and_then_nothing_is_left_to_do(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # A report is made without a network: whoever asks for one meets a closed door.
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
     done = snakemake(copy, *CONFIG)
     assert done.returncode == 0, done.stdout
     assert f"source: {SOURCE}" in done.stdout
@@ -41,6 +46,16 @@ def test_every_figure_is_made_and_then_nothing_is_left_to_do(copy: Path):
     again = snakemake(copy, *CONFIG)
     assert again.returncode == 0
     assert "Nothing to be done" in again.stdout
+
+    reported = snakemake(copy, "report", *CONFIG)
+    assert reported.returncode == 0, reported.stdout
+    assert f"report: results/{SOURCE}/report.html" in reported.stdout
+    report = (made / "report.html").read_text()
+    for figure in (*FIGURES, *TABLE_FIGURES, *PROFILE_FIGURES, "resources", "regimes"):
+        shown = f"figures/{figure}.svg" in report
+        assert shown == (figure != "smoke"), figure
+    assert "a panel a dtype, where every tensor has the same bytes" in report
+    assert f"results/{SOURCE}/pages/claims.html" in report
 
 
 def test_one_sweep_by_name_makes_its_own_figures(copy: Path):

@@ -1,4 +1,5 @@
 # What several rules share.
+from workflow.reported import caption, category, labels
 
 
 def mode_of(wildcards):
@@ -34,6 +35,14 @@ def profile_figures(source):
         for suffix in ("svg", "png", "pdf")
         if source
     ]
+
+
+def shown(figure):
+    """A figure as a report shows it: with its caption, under its heading."""
+    name = Path(figure).stem
+    return report(
+        figure, caption=caption(name), category=category(name), labels=labels(name)
+    )
 
 
 def archived_counts(wildcards):
