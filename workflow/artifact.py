@@ -18,6 +18,7 @@ from experiments.variation import variation
 from experiments.verdict import VERDICTS
 from figures import FIGURES, TABLE_FIGURES
 from workflow import minutes
+from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
 from workflow.tables import PROFILE_FIGURES
 
@@ -180,4 +181,5 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "experiments": experiments,
     "minutes": sweep_minutes,
     "full minutes": full,
+    "workflow": rule_graph,
 }

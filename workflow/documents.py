@@ -60,11 +60,12 @@ def main() -> int:
     """Refill every document."""
     # Not above: the tables need the environment, the markers do not.
     from workflow.artifact import BLOCKS, BadVerdicts
+    from workflow.graph import BadGraph
 
     try:
         for name in DOCUMENTS:
             print(f"{name}: {'written anew' if refill(ROOT / name, BLOCKS) else 'up to date'}")
-    except (BadDocument, BadVerdicts) as error:
+    except (BadDocument, BadGraph, BadVerdicts) as error:
         print(error)
         return 2
     return 0
