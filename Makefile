@@ -23,7 +23,7 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: doctor all quick smoke report docs test lint clean distclean help
+.PHONY: doctor all quick smoke report docs release test lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -51,6 +51,12 @@ report: $(VENV)/$(GROUP).stamp
 # Those parts of README.md and ARTIFACT.md that hold what was measured.
 docs: $(VENV)/base.stamp
 	$(BIN)/python -m workflow.documents
+
+# Asked first: the figures take minutes.
+release: $(VENV)/$(GROUP).stamp
+	@$(BIN)/python -m workflow.release --check
+	$(SNAKEMAKE) --config source=archive
+	$(BIN)/python -m workflow.release
 
 # pytest comes last, and its summary ends the output.
 test: lint
@@ -80,6 +86,7 @@ help:
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
 	@echo "make report   one page with every figure, its caption, and the verdicts"
 	@echo "make docs     write the tables of README.md and ARTIFACT.md anew"
+	@echo "make release  a tar.xz of a clean commit, what the archive draws, checksums and metadata"
 	@echo "make test     set up, linters, all tests"
 	@echo "make clean    remove results/, with what was measured here"
 	@echo "make distclean  the same, and $(VENV)"
