@@ -4,6 +4,7 @@ Standard library alone, except where it looks into an environment that is there.
 """
 
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -45,16 +46,27 @@ def report() -> int:
 
 def findings(gpu: Gpu | None) -> Iterator[Finding]:
     """What was looked at, on a machine with this ``gpu``."""
+    yield system()
     yield python()
     yield disk(ROOT, missing("gpu" if gpu else "base"))
     yield from packages("gpu" if gpu else "base")
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     yield Finding(OK, f"{cores} core{'s' * (cores != 1)}: make CORES={cores} uses them all")
     yield graphics(gpu)
     if gpu:
         yield archived(gpu)
         yield from of_gpu(gpu)
     yield from tools(gpu)
+
+
+def system() -> Finding:
+    """Whether the compilers' packages exist for this system."""
+    if sys.platform == "linux":
+        return Finding(OK, f"Linux {platform.release()} on {platform.machine()}")
+    return Finding(
+        STOP, f"this is {platform.system()}: Triton and NVRTC are packaged for Linux alone; use a "
+        "Linux machine, or a container or virtual machine of one",
+    )  # fmt: skip
 
 
 def python() -> Finding:

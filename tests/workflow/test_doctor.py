@@ -38,16 +38,21 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_runs_here():
     done = module("workflow.doctor")
-    assert done.returncode == 0, done.stdout
-    assert "make (or snakemake --cores 1)" in done.stdout
+    told(done.returncode, done.stdout)
+
+
+def told(status: int, text: str) -> None:
+    """It ends with what make would do here; a test machine may have a GPU and no compiler."""
+    assert status == ("make stops here" in text), text
+    assert status or "make (or snakemake --cores 1)" in text
+    assert "Traceback" not in text
 
 
 def test_it_needs_no_package():
     command = [sys.executable, "-S", "-m", "workflow.doctor"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(done.returncode, done.stdout + done.stderr)
     assert "the environment is not installed" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_an_old_python_can_read_why_it_is_refused(
@@ -57,6 +62,13 @@ def test_an_old_python_can_read_why_it_is_refused(
     monkeypatch.setattr(sys, "version_info", (3, 8, 10))
     assert doctor.main() == 1
     assert "Python 3.8.10 is too old: 3.11 or 3.12 is needed" in capsys.readouterr().out
+
+
+def test_another_system_stops_a_run(monkeypatch: pytest.MonkeyPatch):
+    assert checkup.system().level == OK
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert checkup.system().level == STOP
+    assert STOP in levels(checkup.findings(None))
 
 
 def test_a_newer_python_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch):

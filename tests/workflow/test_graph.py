@@ -17,6 +17,14 @@ flowchart TB
 """
 
 
+def test_lines_are_sorted_however_many_there_are():
+    names = "hgfedcba"
+    nodes = "\n".join(f"\tid{i}[{name}]" for i, name in enumerate(names))
+    edges = "\n".join(f"\tid{i} --> id{i + 1}" for i in range(len(names) - 1))
+    lines = flow_chart(f"{nodes}\n{edges}").splitlines()[2:-1]
+    assert lines == [f"    {a} --> {b}" for a, b in zip("bcdefgh", "abcdefg", strict=True)]
+
+
 def test_it_names_rules_in_a_fixed_order():
     expected = "```mermaid\nflowchart LR\n    ingest --> tidy\n    tidy --> all\n```"
     assert flow_chart(DRAWN) == expected

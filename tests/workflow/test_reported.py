@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from figures import FIGURES, TABLE_FIGURES
-from tests.commands import module
+from tests.commands import ROOT, module
 from workflow.reported import CAPTIONS, PAGES, caption, category, labels
 from workflow.tables import PROFILE_FIGURES
 from workflow.webpage import page
@@ -37,6 +38,13 @@ def test_headings_and_labels():
     for heading in {category(figure) for figure in SHOWN}:
         kinds = {tuple(labels(f)) for f in SHOWN if category(f) == heading}
         assert len(kinds) == 1
+
+
+def test_the_catalog_finds_what_it_looks_for():
+    told = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())
+    assert told["usage"]["report"]
+    assert told["usage"]["software-stack-deployment"] == {"conda": True}
+    assert all((ROOT / name).is_file() for name in ("workflow/Snakefile", "config/README.md"))
 
 
 def test_a_table_becomes_a_page():
