@@ -20,7 +20,8 @@ INCLUDED_gpu := base gpu
 INCLUDED_test := base gpu test
 
 # A GPU runs one measurement at a time, whatever CORES says.
-SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --resources gpu=1
+# --resources takes every word up to the next option, a target too: it comes before another.
+SNAKEMAKE = $(BIN)/snakemake --resources gpu=1 --cores $(CORES)
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
 .PHONY: doctor all quick smoke report docs release test lint clean distclean help
