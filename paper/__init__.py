@@ -1,0 +1,1 @@
+"""The paper and the blog post: texts whose numbers come from measurements by name."""

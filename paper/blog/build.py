@@ -1,0 +1,64 @@
+"""Build the page: post, figures, data and scripts in one file that needs nothing else.
+
+    python -m paper.blog.build --folder results/archive-nvidia-h200 --build results/build \
+        --profile results/archive-nvidia-h200/profile.csv \
+        --facts results/archive-nvidia-h200/facts.json --out blog.html
+
+The same inputs give the same bytes.  Whatever is missing is named, and no page is written.
+"""
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import jinja2
+import typer
+
+from paper.blog.inputs import BadPage, Inputs, read_facts
+from paper.blog.post import HERE, Post
+
+# In the order in which the page runs them.
+SCRIPTS = ("softmax.js", "overflow.js", "visualiser.js", "chart.js", "explorer.js")
+
+
+def page(inputs: Inputs) -> str:
+    """The whole page.  Raises BadPage."""
+    post = Post(inputs)
+    sections = post.sections()
+    script = "\n".join((HERE / name).read_text() for name in SCRIPTS)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined
+    )
+    # A policy that allows this script and nothing from elsewhere: the page cannot call anyone.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("page.html.j2").render(
+        sections=sections,
+        hardware=inputs.hardware(),
+        style=(HERE / "style.css").read_text(),
+        script=script,
+        digest=digest,
+        stale=post.stale,
+    )
+
+
+def main(
+    folder: Annotated[Path, typer.Option(help="results/<source>")],
+    build: Annotated[Path, typer.Option(help="results/build, for figures of compiled code")],
+    profile: Annotated[Path, typer.Option(help="profile.csv of this source or another")],
+    facts: Annotated[Path, typer.Option(help="the facts of the source, as JSON")],
+    out: Annotated[Path, typer.Option(help="the page")],
+) -> None:
+    """Write the blog post as one HTML file."""
+    try:
+        html = page(Inputs(folder, build, profile, read_facts(facts)))
+    except BadPage as error:
+        typer.echo(f"{error}.", err=True)
+        raise typer.Exit(2) from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(html)
+    typer.echo(f"{out}: {len(html.encode()) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    typer.run(main)

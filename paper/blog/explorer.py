@@ -1,0 +1,103 @@
+"""The explorer's data: the tidy tables in columns, small enough to stand in the page."""
+
+import importlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from figures.look import drawn, in_order, look
+from paper.blog.inputs import BadPage, Inputs
+
+# Those that a measured source has, in the order in which the post comes to them.
+SHOWN = (
+    "vocab_scaling", "frontier", "batch_scaling", "small_batch", "few_rows", "tutorial_cols",
+    "cuda_ladder", "worklog", "numerics", "launch", "course_shapes", "topk",
+)  # fmt: skip
+CODES = ("variant", "timer", "dtype", "status", "reason")
+NUMBERS = (
+    "median_us", "ci_low_us", "ci_high_us", "useful_gbps", "fraction_of_copy", "fraction_low",
+    "fraction_high", "speedup_vs_torch", "speedup_low", "speedup_high",
+)  # fmt: skip
+DIGITS = 4
+STILL = ("copy", "torch_eager", "triton_row", "triton_online", "frontier")
+# Matplotlib's markers as (corners, kind: 0 polygon, 1 star, 2 spokes; degrees); no corners: a disc.
+MARKERS: Mapping[Any, tuple[int, int, float]] = {
+    "o": (0, 0, 0), "s": (4, 0, 45), "D": (4, 0, 0), "d": (4, 0, 0), "^": (3, 0, 0),
+    "v": (3, 0, 180), "<": (3, 0, 270), ">": (3, 0, 90), "p": (5, 0, 0), "h": (6, 0, 0),
+    "H": (6, 0, 30), "8": (8, 0, 22.5), "*": (5, 1, 0), "P": (4, 1, 0), "X": (4, 1, 45),
+    "1": (3, 2, 180), "2": (3, 2, 0), "3": (3, 2, 270), "4": (3, 2, 90),
+}  # fmt: skip
+
+
+def data(inputs: Inputs) -> dict[str, Any]:
+    """Sweeps, each a table in columns, and how every variant looks."""
+    sweeps = {name: _columns(inputs.tidy(name), name) for name in SHOWN}
+    names = in_order(v for s in sweeps.values() for v in s["codes"]["variant"])
+    return {"sweeps": sweeps, "looks": {name: _look(name) for name in names}}
+
+
+def packed(found: Mapping[str, Any]) -> str:
+    """``found`` as JSON that may stand inside a script element."""
+    return json.dumps(found, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+
+
+def still(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Rows for readers without scripts: variants of the first sweep in float32."""
+    table = found["sweeps"][SHOWN[0]]
+    column = {name: [table["codes"][name][i] for i in table["at"][name]] for name in CODES}
+    rows = []
+    for i, cols in enumerate(table["cols"]):
+        value = table["fraction_of_copy"][i]
+        wanted = column["variant"][i] in STILL and column["dtype"][i] == "float32"
+        if not wanted or cols & (cols - 1):
+            continue
+        # A point without a time has its reason where the number would be.
+        told = f"{value:.3g}" if value is not None else column["reason"][i]
+        time = table["median_us"][i]
+        us = f"{time:,.1f}" if time is not None else column["status"][i]
+        rows.append((look(column["variant"][i]).label, f"{cols:,}", us, told))
+    if not rows:
+        raise BadPage(f"tidy/{SHOWN[0]}.csv has no row of {', '.join(STILL)} in float32")
+    return rows
+
+
+def _columns(table: pd.DataFrame, sweep: str) -> dict[str, Any]:
+    """``table`` in columns; ``line`` is where a row stands in its file, the header being 1."""
+    table = table.assign(line=range(2, len(table) + 2))
+    table = table[table["variant"].map(drawn)]
+    if table.empty:
+        raise BadPage(f"tidy/{sweep}.csv has no row of a variant to draw")
+    codes, at = {}, {}
+    for name in CODES:
+        numbers, values = pd.factorize(table[name])
+        codes[name], at[name] = [str(v) for v in values], [int(n) for n in numbers]
+    # A sweep's file starts with its question.
+    question = (importlib.import_module(f"experiments.sweeps.{sweep}").__doc__ or "").split("\n")[0]
+    return {
+        "question": question, "codes": codes, "at": at,
+        **{name: [int(v) for v in table[name]] for name in ("rows", "cols", "line")},
+        "stale": [int(v) for v in table["stale"]],
+        **{name: [_rounded(v) for v in table[name]] for name in NUMBERS},
+    }  # fmt: skip
+
+
+def _rounded(value: float) -> float | None:
+    """``value`` with DIGITS digits; None where there is none."""
+    if not math.isfinite(value):
+        return None
+    number = float(f"{value:.{DIGITS}g}")
+    return int(number) if number.is_integer() else number
+
+
+def _look(variant: str) -> dict[str, Any]:
+    style = look(variant)
+    marker = style.marker if isinstance(style.marker, tuple) else MARKERS.get(style.marker)
+    return {
+        "label": style.label,
+        "colour": style.colour,
+        "marker": list(marker) if marker else ([0, 0, 0] if style.marker else None),
+        "dash": list(style.dash),
+    }

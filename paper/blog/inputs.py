@@ -1,0 +1,114 @@
+"""What the page is made of, read so that whatever is missing is named in one sentence."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.tables import TIDY, BadTable, read_csv, validated
+from figures.page import BadInput, read_hardware, read_table
+
+FACT_KEYS = {"text", "value", "low", "high", "stale"}
+
+
+class BadPage(ValueError):
+    """The page cannot be built: what is missing, and how to make it."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of one source; ``build`` has figures of compiled code, ``profile`` counts of ncu.
+
+    ``profile`` may be another source's: not every machine lets its GPU's counters be read.
+    """
+
+    folder: Path
+    build: Path
+    profile: Path
+    facts: Mapping[str, Mapping[str, Any]] = field(repr=False)
+
+    @property
+    def figure_folders(self) -> tuple[Path, ...]:
+        """Where a figure may lie; the first that has it counts."""
+        return (self.folder / "figures", self.build / "figures", self.profile.parent / "figures")
+
+    def figure(self, name: str) -> str:
+        """The SVG of figure ``name``."""
+        for folder in self.figure_folders:
+            if (path := folder / f"{name}.svg").is_file():
+                return path.read_text()
+        raise BadPage(
+            f"figure '{name}' is missing: there is no {self.figure_folders[0] / name}.svg; make it "
+            "with: snakemake --cores 1 figures"
+        )
+
+    def fact(self, name: str) -> Mapping[str, Any]:
+        """Fact ``name``: its text, value and interval, and whether it is stale."""
+        if name not in self.facts:
+            raise BadPage(f"fact '{name}' is missing; add it to paper/blog/facts.yaml")
+        fact = self.facts[name]
+        if missing := sorted(FACT_KEYS - set(fact)):
+            raise BadPage(f"fact '{name}' lacks {', '.join(missing)}")
+        if not str(fact["text"]).strip() or fact["text"] == "nan":
+            raise BadPage(f"fact '{name}' is empty: its row has no such number")
+        return fact
+
+    def tidy(self, sweep: str) -> pd.DataFrame:
+        """The TIDY table of ``sweep``, in the order of its file."""
+        path = self.folder / "tidy" / f"{sweep}.csv"
+        try:
+            table = validated(TIDY, read_csv(path))
+        except (OSError, BadTable, ValueError) as error:
+            raise BadPage(
+                f"the tidy table of '{sweep}' is missing or broken ({path}: {first_line(error)}); "
+                f"make it with: snakemake --cores 1 {sweep}"
+            ) from error
+        return table
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table beside the tidy ones, such as claims.csv."""
+        path = self.profile if name == "profile.csv" else self.folder / name
+        try:
+            return read_table(path, "make it with: snakemake --cores 1 figures claims")
+        except BadInput as error:
+            raise BadPage(str(error)) from error
+
+    def hardware(self) -> dict[str, Any]:
+        """Static facts of the machine that measured."""
+        try:
+            return read_hardware(self.folder / "hardware.json")
+        except BadInput as error:
+            raise BadPage(str(error)) from error
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts of a source by name, as paper/facts.py writes them."""
+    advice = "make it with: snakemake --cores 1 blog"
+    try:
+        facts = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise BadPage(f"{path} does not exist; expected the facts of a source; {advice}") from error
+    except (OSError, ValueError) as error:
+        raise BadPage(f"{path} is not JSON: {first_line(error)}; {advice}") from error
+    if not isinstance(facts, dict) or not all(isinstance(f, dict) for f in facts.values()):
+        raise BadPage(f"{path} is no table of facts by name; {advice}")
+    return facts
+
+
+def first_line(error: Exception) -> str:
+    """The first line of ``error``, without its full stop."""
+    return str(error).strip().splitlines()[0].rstrip(".:")
+
+
+def only(table: pd.DataFrame, name: str, **where: object) -> pd.Series:
+    """The one row of ``table`` (called ``name``) with these values."""
+    found = table
+    for column, value in where.items():
+        found = found[found[column] == value]
+    if len(found) != 1:
+        wanted = ", ".join(f"{k} {v}" for k, v in where.items())
+        raise BadPage(f"{name} has {len(found)} rows with {wanted}; expected one")
+    return found.iloc[0]
