@@ -26,9 +26,9 @@ def overflow() -> list[tuple[str, str, str, str]]:
 def trace() -> list[tuple[str, ...]]:
     """Row, block, maximum and sum of the online form over the worked example."""
     return [
-        (str(row.number), f"{b.first} to {b.last}", b.running_maximum, b.factor, b.online_sum)
+        (str(row.number), f"{b.first} to {b.last}", b.running_maximum, b.factor, b.running_sum)
         for row in example.rows()
-        for b in row.blocks
+        for b in row.online
     ]
 
 

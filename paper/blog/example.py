@@ -19,7 +19,7 @@ BLOCK = 4
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a row as the three-pass form meets it, and as the online form does."""
+    """A block of a row as the three-pass form meets it."""
 
     first: int
     last: int
@@ -29,18 +29,31 @@ class Block:
     exponentials: tuple[str, ...]
     partial_sum: str
     outputs: tuple[str, ...]
-    # The online form: its sum so far, the factor that rescaled it, and the sum afterwards.
+
+
+@dataclass(frozen=True)
+class Online:
+    """A block as the online form meets it: what the sum so far is multiplied by, and comes to."""
+
+    first: int
+    last: int
+    running_maximum: str
     factor: str
-    online_sum: str
+    running_sum: str
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row, its blocks, and what they come to."""
+    """A row, its blocks, and what they come to.
+
+    ``online`` takes the blocks from the last to the first: the maxima are in the first, and a
+    maximum that rises on the way is what the online form is about.
+    """
 
     number: int
     values: tuple[str, ...]
     blocks: tuple[Block, ...]
+    online: tuple[Online, ...]
     maximum: str
     total: str
     outputs: tuple[str, ...]
@@ -55,12 +68,10 @@ def rows(matrix: Sequence[Sequence[float]] = MATRIX, block: int = BLOCK) -> tupl
 def _row(number: int, x: np.ndarray, block: int) -> Row:
     total = np.exp(x - x.max()).sum()
     y = np.exp(x - x.max()) / total
-    blocks, high, online = [], -np.inf, 0.0
+    blocks, high = [], -np.inf
     for start in range(0, len(x), block):
         part = x[start : start + block]
-        before, high = high, max(high, part.max())
-        factor = np.exp(before - high)
-        online = online * factor + np.exp(part - high).sum()
+        high = max(high, part.max())
         terms = np.exp(part - x.max())
         blocks.append(
             Block(
@@ -68,13 +79,25 @@ def _row(number: int, x: np.ndarray, block: int) -> Row:
                 maximum=f"{part.max():.1f}", running_maximum=f"{high:.1f}",
                 exponentials=_three(terms), partial_sum=f"{terms.sum():.3f}",
                 outputs=_three(y[start : start + block]),
-                factor=f"{factor:.3f}", online_sum=f"{online:.3f}",
             )
         )  # fmt: skip
     return Row(
-        number=number, values=_one(x), blocks=tuple(blocks), maximum=f"{x.max():.1f}",
+        number=number, values=_one(x), blocks=tuple(blocks), online=_online(x, block), maximum=f"{x.max():.1f}",
         total=f"{total:.3f}", outputs=_three(y), output_sum=f"{y.sum():.3f}",
     )  # fmt: skip
+
+
+def _online(x: np.ndarray, block: int) -> tuple[Online, ...]:
+    steps, high, total = [], -np.inf, 0.0
+    for start in reversed(range(0, len(x), block)):
+        part = x[start : start + block]
+        before, high = high, max(high, part.max())
+        factor = np.exp(before - high)
+        total = total * factor + np.exp(part - high).sum()
+        steps.append(
+            Online(start, start + len(part) - 1, f"{high:.1f}", f"{factor:.3f}", f"{total:.3f}")
+        )
+    return tuple(steps)
 
 
 def _one(values: np.ndarray) -> tuple[str, ...]:

@@ -12,6 +12,7 @@
     median_us: { label: "microseconds", low: "ci_low_us", high: "ci_high_us", unit: " µs" },
     speedup_vs_torch: { label: "speed against torch", low: "speedup_low", high: "speedup_high", unit: "×" },
   };
+  const DTYPES = ["float32", "float16", "bfloat16"];
   const FIRST = ["copy", "torch_eager", "torch_compile", "triton_row", "triton_online", "cuda_float4", "cuda_block_row", "frontier", "quack"];
   const hidden = new Set(Object.keys(looks).filter((name) => !FIRST.includes(name)));
   let drawn = [];
@@ -41,7 +42,7 @@
   function offer() {
     const t = table();
     fill(find("timer"), t.codes.timer.filter((v) => v !== "none"), (v) => (v === "call" ? "what the caller waits for" : "device"));
-    fill(find("dtype"), t.codes.dtype);
+    fill(find("dtype"), [...t.codes.dtype].sort((a, b) => DTYPES.indexOf(a) - DTYPES.indexOf(b)));
     const axes = ["cols", "rows"].filter((axis) => distinct(t[axis]).length > 1);
     fill(find("axis"), axes, (v) => ({ cols: "columns", rows: "rows" })[v]);
     offerFixed();

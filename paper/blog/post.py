@@ -70,6 +70,8 @@ class Post:
         except jinja2.TemplateError as error:
             raise BadPage(f"{path.name}: {error.message or error}") from error
         body = TABLE.sub(_scrolling, HEADING.sub(_anchored, self._markdown.render(text)))
+        # Long lines of code scroll, by keyboard too.
+        body = body.replace("<pre>", '<pre tabindex="0" role="group" aria-label="Code">')
         # Parts stand outside Markdown: it would end an SVG at its first blank line.
         body = re.sub(r"(?:<p>)?@part(\d+)@(?:</p>)?", lambda m: self._parts[int(m[1])], body)
         heading = re.search(r'<h2 id="([^"]*)">(.*?)</h2>', body)
@@ -154,7 +156,9 @@ def _anchored(heading: re.Match[str]) -> str:
 
 def _scrolling(table: re.Match[str]) -> str:
     """A table that scrolls by itself where the screen is narrow, by keyboard too."""
-    label = escaped(", ".join(html.unescape(t) for t in re.findall(r"<th[^>]*>(.*?)</th>", table[0])))
+    label = escaped(
+        ", ".join(html.unescape(t) for t in re.findall(r"<th[^>]*>(.*?)</th>", table[0]))
+    )
     return f'<div class="scroll" tabindex="0" role="group" aria-label="Table: {label}">{table[0]}</div>'
 
 

@@ -14,7 +14,9 @@ ROOT_TAG = re.compile(r"<svg[^>]*?>", re.DOTALL)
 VIEW = re.compile(r'viewBox="([^"]*)"')
 USED = re.compile(r'(?:href="#|url\(#)([^")]+)')
 ID = re.compile(r' id="([^"]*)"')
-DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
+# Places only: a scale of 0.015625, by which matplotlib draws letters, has to stay.
+PLACES = re.compile(r'(?<= d=")[^"]*|(?<= [xy]=")[^"]*|(?<=translate\()[^)]*')
+DECIMALS = re.compile(r"\d+\.\d{3,}")
 SPACE = re.compile(r"\s*\n\s*")
 
 
@@ -29,13 +31,17 @@ def inlined(svg: str, name: str, alt: str) -> str:
     body = svg[opening.end() :]
     body = ID.sub(lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", body)
     body = USED.sub(lambda m: m[0].removesuffix(m[1]) + f"{name}-{m[1]}", body)
-    body = DECIMALS.sub(r"\1", body)
+    body = PLACES.sub(lambda m: DECIMALS.sub(_hundredth, m[0]), body)
     body = SPACE.sub(" ", body).replace("xlink:href", "href").replace("> <", "><")
     width = float(view[1].split()[2])
     return (
         f'<svg class="plot" role="img" aria-label="{escaped(alt)}" viewBox="{view[1]}"'
         f' style="--width:{width:.0f}px">{body.strip()}'
     )
+
+
+def _hundredth(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def escaped(text: str) -> str:
