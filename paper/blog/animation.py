@@ -39,15 +39,15 @@ def figure() -> str:
         + f"@media (prefers-reduced-motion:reduce){{#loop .step{{animation-name:none}}{still}}}"
     )
     alt = (
-        "Three passes over two rows of eight numbers in blocks of two: the first finds the maximum, "
-        "the second sums exponentials, the third writes the output."
+        "Three passes over two rows of eight numbers in blocks of two: the first finds the "
+        "maximum, the second sums exponentials, the third writes the output."
     )
     return (
         f'<figure id="loop"><style>{style}</style><input type="checkbox" id="loop-stop">'
         '<label for="loop-stop">Stop the loop</label><div class="scroll" tabindex="0" role="group"'
         f' aria-label="Animation"><svg role="img" aria-label="{alt}" viewBox="0 0 {width} {height}"'
-        f' style="--width:{width}px" class="plot">{"".join(body)}</svg></div><figcaption>Two rows of'
-        " eight in blocks of two: a program a row, three passes over the blocks, both programs side"
+        f' style="--width:{width}px" class="plot">{"".join(body)}</svg></div><figcaption>Two'
+        " rows of eight in blocks of two: a program a row, three passes over the blocks, both programs side"
         " by side.</figcaption></figure>"
     )
 
@@ -107,10 +107,10 @@ def _outputs(b: int) -> str:
     for r, x in enumerate(MATRIX):
         y = np.exp(x - x.max()) / np.exp(x - x.max()).sum()
         for c in range(b * BLOCK, (b + 1) * BLOCK):
-            at = LEFT + c * CELL
+            left, top = LEFT + c * CELL, TOP + r * GAP + 30
             parts.append(
-                f'<rect class="done" x="{at}" y="{TOP + r * GAP + 30}" width="{CELL - 3}"'
-                f' height="26" rx="3"/>{_text(at + CELL / 2 - 1.5, TOP + r * GAP + 48, f"{y[c]:.3f}")}'
+                f'<rect class="done" x="{left}" y="{top}" width="{CELL - 3}" height="26" rx="3"/>'
+                + _text(left + CELL / 2 - 1.5, top + 18, f"{y[c]:.3f}")
             )
     return "".join(parts) + "</g>"
 

@@ -156,10 +156,9 @@ def _anchored(heading: re.Match[str]) -> str:
 
 def _scrolling(table: re.Match[str]) -> str:
     """A table that scrolls by itself where the screen is narrow, by keyboard too."""
-    label = escaped(
-        ", ".join(html.unescape(t) for t in re.findall(r"<th[^>]*>(.*?)</th>", table[0]))
-    )
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="Table: {label}">{table[0]}</div>'
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", table[0])
+    label = escaped("Table: " + ", ".join(html.unescape(head) for head in heads))
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">{table[0]}</div>'
 
 
 def _cells(row: Sequence[str]) -> str:

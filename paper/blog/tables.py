@@ -70,7 +70,7 @@ def ladder(inputs: Inputs) -> Cells:
 
 
 def profiler(inputs: Inputs) -> Cells:
-    """What ncu counted at S1's shape: traffic, threads a block, registers, occupancy, throughput."""
+    """What ncu counted at S1's shape: bytes, threads, registers, occupancy, throughput."""
     table = inputs.table("profile.csv")
     cells = []
     for name in PROFILED_VARIANTS:
