@@ -24,7 +24,7 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --resources gpu=1 --cores $(CORES)
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: doctor all quick smoke report docs release test lint clean distclean help
+.PHONY: doctor all quick smoke report docs release test browser lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -60,8 +60,17 @@ release: $(VENV)/$(GROUP).stamp
 	$(BIN)/python -m workflow.release
 
 # pytest comes last, and its summary ends the output.
-test: lint
+test: browser lint
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+# The blog post's tests open it in a Chromium; pip has none that would run everywhere.
+browser:
+	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
+		test -n "$$name" && command -v "$$name" > /dev/null && exit 0; done; \
+	echo "installing chromium (apt-get), which the blog post's tests drive"; \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		> /dev/null || { echo "the blog post's tests need a Chromium, and apt-get cannot install" \
+		"one here: install chromium, or name one: CHROMIUM=/path make test" >&2; exit 1; }
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check

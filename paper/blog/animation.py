@@ -47,8 +47,8 @@ def figure() -> str:
         '<label for="loop-stop">Stop the loop</label><div class="scroll" tabindex="0" role="group"'
         f' aria-label="Animation"><svg role="img" aria-label="{alt}" viewBox="0 0 {width} {height}"'
         f' style="--width:{width}px" class="plot">{"".join(body)}</svg></div><figcaption>Two'
-        " rows of eight in blocks of two: a program a row, three passes over the blocks, both programs side"
-        " by side.</figcaption></figure>"
+        " rows of eight in blocks of two: a program a row, three passes over the blocks, both"
+        " programs side by side.</figcaption></figure>"
     )
 
 

@@ -15,8 +15,9 @@ from typing import Annotated
 import jinja2
 import typer
 
+from paper.blog.contents import HERE
 from paper.blog.inputs import BadPage, Inputs, read_facts
-from paper.blog.post import HERE, Post
+from paper.blog.post import Post
 
 # In the order in which the page runs them.
 SCRIPTS = ("softmax.js", "overflow.js", "visualiser.js", "chart.js", "explorer.js")

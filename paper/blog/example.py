@@ -82,8 +82,9 @@ def _row(number: int, x: np.ndarray, block: int) -> Row:
             )
         )  # fmt: skip
     return Row(
-        number=number, values=_one(x), blocks=tuple(blocks), online=_online(x, block), 
-        maximum=f"{x.max():.1f}", total=f"{total:.3f}", outputs=_three(y), output_sum=f"{y.sum():.3f}",
+        number=number, values=_one(x), blocks=tuple(blocks), online=_online(x, block),
+        maximum=f"{x.max():.1f}", total=f"{total:.3f}", outputs=_three(y),
+        output_sum=f"{y.sum():.3f}",
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@
   const hidden = new Set(Object.keys(looks).filter((name) => !FIRST.includes(name)));
   let drawn = [];
   let current = -1;
+  let marked = -1;
 
   const table = () => sweeps[find("sweep").value];
   const text = (column, i) => table().codes[column][table().at[column][i]];
@@ -125,6 +126,7 @@
       xLabel: find("axis").selectedOptions[0]?.textContent ?? "", yLabel: QUANTITIES[name].label,
     });
     find("question").textContent = t.question;
+    marked = -1;
     select(-1);
     if (find("details").open) list();
   }
@@ -203,6 +205,7 @@
     const t = table();
     const lines = visible().map((i) => {
       const row = document.createElement("tr");
+      row.classList.toggle("on", i === marked);
       row.id = `row-${find("sweep").value}-${t.line[i]}`;
       const cells = [t.line[i], text("variant", i), text("timer", i), text("dtype", i), t.rows[i], t.cols[i], text("status", i) + (text("reason", i) ? `: ${text("reason", i)}` : ""),
         t.median_us[i], t.ci_low_us[i], t.ci_high_us[i], t.useful_gbps[i], t.fraction_of_copy[i], t.fraction_low[i], t.fraction_high[i], t.speedup_vs_torch[i], t.stale[i] ? "stale" : ""];
@@ -214,10 +217,10 @@
   }
 
   function reveal(i) {
+    marked = i;
     find("details").open = true;
     list();
     const row = document.getElementById(`row-${find("sweep").value}-${table().line[i]}`);
-    row.classList.add("on");
     row.scrollIntoView({ block: "center" });
   }
 

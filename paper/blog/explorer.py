@@ -9,13 +9,9 @@ from typing import Any
 import pandas as pd
 
 from figures.look import drawn, in_order, look
+from paper.blog.contents import SWEEPS
 from paper.blog.inputs import BadPage, Inputs
 
-# Those that a measured source has, in the order in which the post comes to them.
-SHOWN = (
-    "vocab_scaling", "frontier", "batch_scaling", "small_batch", "few_rows", "tutorial_cols",
-    "cuda_ladder", "worklog", "numerics", "launch", "course_shapes", "topk",
-)  # fmt: skip
 CODES = ("variant", "timer", "dtype", "status", "reason")
 NUMBERS = (
     "median_us", "ci_low_us", "ci_high_us", "useful_gbps", "fraction_of_copy", "fraction_low",
@@ -34,7 +30,7 @@ MARKERS: Mapping[Any, tuple[int, int, float]] = {
 
 def data(inputs: Inputs) -> dict[str, Any]:
     """Sweeps, each a table in columns, and how every variant looks."""
-    sweeps = {name: _columns(inputs.tidy(name), name) for name in SHOWN}
+    sweeps = {name: _columns(inputs.tidy(name), name) for name in SWEEPS}
     names = in_order(v for s in sweeps.values() for v in s["codes"]["variant"])
     return {"sweeps": sweeps, "looks": {name: _look(name) for name in names}}
 
@@ -46,7 +42,7 @@ def packed(found: Mapping[str, Any]) -> str:
 
 def still(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Rows for readers without scripts: variants of the first sweep in float32."""
-    table = found["sweeps"][SHOWN[0]]
+    table = found["sweeps"][SWEEPS[0]]
     column = {name: [table["codes"][name][i] for i in table["at"][name]] for name in CODES}
     rows = []
     for i, cols in enumerate(table["cols"]):
@@ -60,7 +56,7 @@ def still(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
         us = f"{time:,.1f}" if time is not None else column["status"][i]
         rows.append((look(column["variant"][i]).label, f"{cols:,}", us, told))
     if not rows:
-        raise BadPage(f"tidy/{SHOWN[0]}.csv has no row of {', '.join(STILL)} in float32")
+        raise BadPage(f"tidy/{SWEEPS[0]}.csv has no row of {', '.join(STILL)} in float32")
     return rows
 
 

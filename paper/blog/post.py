@@ -14,11 +14,10 @@ import jinja2
 from markdown_it import MarkdownIt
 
 from paper.blog import animation, demos, example, explorer, tables
+from paper.blog.contents import HERE, files
 from paper.blog.inputs import BadPage, Inputs
 from paper.blog.svg import escaped, inlined
 
-HERE = Path(__file__).parent
-FIGURE = re.compile(r'call figure\("(\w+)"')
 HEADING = re.compile(r"<h([23])>(.*?)</h\1>", re.DOTALL)
 TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
@@ -31,16 +30,6 @@ class Section:
     anchor: str
     title: str
     body: str
-
-
-def files() -> list[Path]:
-    """The post's files, in order."""
-    return sorted((HERE / "post").glob("*.md"))
-
-
-def figures() -> list[str]:
-    """The figures that the post shows, in order."""
-    return [name for path in files() for name in FIGURE.findall(path.read_text())]
 
 
 class Post:

@@ -1,6 +1,5 @@
 # The blog post: one page of a source's figures, tables and numbers.
-from paper.blog.explorer import SHOWN
-from paper.blog.post import figures as post_figures
+from paper.blog import contents
 
 
 def figure_files(source):
@@ -10,7 +9,7 @@ def figure_files(source):
         **dict.fromkeys(PROFILE_FIGURES, f"results/{profiled(SOURCE) or source}"),
         **dict.fromkeys(("resources", "regimes"), "results/build"),
     }
-    return [f"{drawn[name]}/figures/{name}.svg" for name in post_figures()]
+    return [f"{drawn[name]}/figures/{name}.svg" for name in contents.figures()]
 
 
 rule blog_facts:
@@ -18,7 +17,7 @@ rule blog_facts:
     input:
         "paper/facts.py",
         "workflow/schemas/facts.schema.yaml",
-        expand("results/{{source}}/tidy/{sweep}.csv", sweep=SHOWN),
+        expand("results/{{source}}/tidy/{sweep}.csv", sweep=contents.SWEEPS),
         [f"results/{{source}}/{table}" for table in TABLE_FIGURES.values()],
         "results/{source}/claims.csv",
         "results/{source}/hardware.json",
@@ -48,7 +47,7 @@ rule page:
         ),
         "docs/errata.md",
         lambda wildcards: figure_files(wildcards.source),
-        expand("results/{{source}}/tidy/{sweep}.csv", sweep=SHOWN),
+        expand("results/{{source}}/tidy/{sweep}.csv", sweep=contents.SWEEPS),
         "results/{source}/raw/cuda_ladder.csv.gz",
         "results/{source}/claims.csv",
         "results/{source}/hardware.json",

@@ -1,0 +1,63 @@
+"""The page, built once a run, and a Chromium that opens it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from paper.blog.build import page as built
+from tests.blog.source import inputs, make
+from tests.shared import once
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the page is built from."""
+    return once(tmp_path_factory, "blog-source", make)
+
+
+@pytest.fixture(scope="session")
+def html(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page."""
+
+    def build(folder: Path) -> None:
+        (folder / "blog.html").write_text(built(inputs(source)))
+
+    return once(tmp_path_factory, "blog-page", build) / "blog.html"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    named = [os.environ["CHROMIUM"]] if os.environ.get("CHROMIUM") else BROWSERS
+    found = next((path for name in named if (path := shutil.which(name))), None)
+    if not found:
+        # No skip: a page that no browser has opened is not tested.
+        pytest.fail(
+            f"no browser: {', '.join(named)} not found; apt-get install chromium, or name one in "
+            "CHROMIUM",
+            pytrace=False,
+        )
+    with sync_playwright() as playwright:
+        # Its sandbox refuses root, as CI runs it; the page is our own file.
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, html: Path) -> Iterator[Page]:
+    """The page as a desktop shows it; an error in its console fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(html.as_uri())
+    yield page
+    context.close()
+    assert errors == []

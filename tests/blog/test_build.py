@@ -1,0 +1,102 @@
+"""The command: equal bytes for equal inputs, and one sentence for what is missing."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from paper.blog import contents
+from paper.blog.build import page
+from paper.blog.inputs import BadPage
+from tests.blog.source import inputs
+from tests.commands import module
+
+
+@pytest.fixture
+def mine(source: Path, tmp_path: Path) -> Path:
+    """A copy of the source that a test may spoil."""
+    return Path(shutil.copytree(source, tmp_path / "source"))
+
+
+def test_equal_inputs_give_equal_bytes(source: Path, html: Path, tmp_path: Path):
+    out = tmp_path / "again.html"
+    done = module(
+        "paper.blog.build", "--folder", source, "--build", source, "--out", out,
+        "--profile", source / "profile.csv", "--facts", source / "facts.json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert out.read_bytes() == html.read_bytes()
+
+
+def test_a_missing_figure_ends_the_command_in_one_sentence(mine: Path, tmp_path: Path):
+    (mine / "figures" / "worklog.svg").unlink()
+    out = tmp_path / "no.html"
+    done = module(
+        "paper.blog.build", "--folder", mine, "--build", mine, "--out", out,
+        "--profile", mine / "profile.csv", "--facts", mine / "facts.json",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "figure 'worklog' is missing" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("sweep", [contents.SWEEPS[0], contents.SWEEPS[-1], "cuda_ladder"])
+def test_a_missing_table_is_named(mine: Path, sweep: str):
+    (mine / "tidy" / f"{sweep}.csv").unlink()
+    with pytest.raises(BadPage, match=f"tidy table of '{sweep}'"):
+        page(inputs(mine))
+
+
+@pytest.mark.parametrize("name", ["claims.csv", "profile.csv", "hardware.json", "facts.json"])
+def test_a_missing_file_is_named(mine: Path, name: str):
+    (mine / name).unlink()
+    with pytest.raises(BadPage, match=name):
+        page(inputs(mine))
+
+
+def spoil_fact(path: Path, **change: object) -> None:
+    facts = json.loads(path.read_text())
+    facts["blog_copy"] = {**facts["blog_copy"], **change} if change else None
+    path.write_text(json.dumps({k: v for k, v in facts.items() if v is not None}))
+
+
+@pytest.mark.parametrize("change", [{}, {"text": ""}, {"text": "nan"}])
+def test_a_missing_or_empty_fact_is_named(mine: Path, change: dict[str, object]):
+    spoil_fact(mine / "facts.json", **change)
+    with pytest.raises(BadPage, match="fact 'blog_copy' is"):
+        page(inputs(mine))
+
+
+def without(path: Path, **where: object) -> None:
+    table = pd.read_csv(path)
+    keep = ~pd.concat([table[k] == v for k, v in where.items()], axis=1).all(axis=1)
+    assert not keep.all()
+    table[keep].to_csv(path, index=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "told"),
+    [
+        ("claims.csv", {"id": "C18"}, "claims.csv has 0 rows with id C18"),
+        ("profile.csv", {"variant": "torch_naive"}, "variant torch_naive; expected one"),
+        ("tidy/cuda_ladder.csv", {"variant": "cuda_float4"}, "variant cuda_float4"),
+        ("raw/cuda_ladder.csv.gz", {"variant": "cuda_float4"}, "no block with cuda_float4"),
+    ],
+)
+def test_a_missing_row_is_named(mine: Path, name: str, where: dict[str, object], told: str):
+    without(mine / name, **where)
+    with pytest.raises(BadPage, match=told):
+        page(inputs(mine))
+
+
+def test_a_stale_fact_bears_a_dagger(source: Path, html: Path):
+    text = html.read_text()
+    stale = [k for k, f in json.loads((source / "facts.json").read_text()).items() if f["stale"]]
+    assert stale
+    for name in stale:
+        after = text.split(f'data-fact="{name}"')[1].split("</span>")[1]
+        assert after.startswith('<a class="stale" href="#stale"')
+    assert 'id="stale"' in text

@@ -1,0 +1,142 @@
+"""The explorer shows the values of the tables, and says which line of which file they are."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Locator, Page
+
+from figures.look import LOOKS
+from paper.blog import contents
+
+
+@pytest.fixture
+def tool(page: Page) -> Locator:
+    return page.locator("#explorer")
+
+
+def choose(tool: Locator, **choices: str) -> None:
+    for name, value in choices.items():
+        tool.locator(f"[data-{name}]").select_option(value)
+
+
+def only(tool: Locator, variant: str) -> None:
+    tool.locator("[data-none]").click()
+    tool.locator(f'[data-variants] input[value="{variant}"]').check()
+
+
+def four(value: float) -> str:
+    """As the page writes it: four digits, thousands apart."""
+    digits = float(f"{value:.4g}")
+    return f"{digits:,.10f}".rstrip("0").rstrip(".")
+
+
+def line_of(told: str, source: Path) -> pd.Series:
+    """The row that the line of text speaks of."""
+    found = re.search(r"line (\d+) of (tidy/\w+\.csv)", told)
+    assert found, told
+    return pd.read_csv(source / found[2]).iloc[int(found[1]) - 2]
+
+
+def test_a_point_tells_the_values_of_its_line(page: Page, tool: Locator, source: Path):
+    for sweep in contents.SWEEPS:
+        choose(tool, sweep=sweep)
+        tool.locator("[data-chart]").focus()
+        told = set()
+        for key in ["ArrowRight"] * 3 + ["ArrowDown"] * 2:
+            page.keyboard.press(key)
+            text = tool.locator("[data-readout]").inner_text()
+            row = line_of(text, source)
+            point = f"{row['rows']:,} × {row['cols']:,}, {row['dtype']}"
+            assert text.startswith(f"{LOOKS[row['variant']].label}, {point}")
+            assert row["sweep"] == sweep
+            if row["status"] == "ok":
+                interval = f"({four(row['ci_low_us'])} to {four(row['ci_high_us'])})"
+                assert f"microseconds {four(row['median_us'])} {interval}" in text
+                assert f"fraction of copy {four(row['fraction_of_copy'])}" in text
+            told.add(text)
+        assert len(told) > 1
+
+
+def test_it_draws_every_row_that_is_chosen(tool: Locator, source: Path):
+    choose(tool, sweep="vocab_scaling", dtype="float16", quantity="median_us")
+    only(tool, "triton_row")
+    table = pd.read_csv(source / "tidy" / "vocab_scaling.csv")
+    mine = table[(table["variant"] == "triton_row") & (table["dtype"] == "float16")]
+    assert tool.locator(".point").count() == len(mine)
+    tool.locator("[data-none]").click()
+    assert tool.locator(".point").count() == 0
+    assert "No row fits" in (tool.locator("[data-chart]").text_content() or "")
+    tool.locator("[data-all]").click()
+    assert tool.locator(".point").count() > len(mine)
+
+
+def test_points_without_a_time_say_why(page: Page, tool: Locator, source: Path):
+    choose(tool, sweep="vocab_scaling", dtype="float32")
+    only(tool, "triton_online")
+    tool.locator("[data-chart]").focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    text = tool.locator("[data-readout]").inner_text()
+    row = line_of(text, source)
+    assert row["status"] == "wrong"
+    assert f"wrong, {row['reason']}" in text
+
+
+def test_pointing_finds_the_nearest_point(page: Page, tool: Locator, source: Path):
+    choose(tool, sweep="vocab_scaling")
+    only(tool, "copy")
+    mark = tool.locator(".point").nth(2)
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + box["height"] / 2 + 3)
+    assert line_of(tool.locator("[data-readout]").inner_text(), source)["variant"] == "copy"
+
+
+def test_the_link_leads_to_the_row(page: Page, tool: Locator, source: Path):
+    choose(tool, sweep="cuda_ladder")
+    tool.locator("[data-chart]").focus()
+    page.keyboard.press("ArrowRight")
+    told = tool.locator("[data-readout]").inner_text()
+    tool.locator("[data-readout] a").click()
+    row = line_of(told, source)
+    shown = tool.locator("[data-rows] tr.on").inner_text().split("\t")
+    assert shown[1] == row["variant"]
+    assert float(shown[7].replace(",", "")) == pytest.approx(row["median_us"], rel=1e-3)
+    assert page.url.endswith(f"#row-cuda_ladder-{shown[0]}")
+
+
+def test_axes_are_linear_or_logarithmic(tool: Locator):
+    choose(tool, sweep="vocab_scaling")
+    only(tool, "torch_eager")
+
+    def places() -> list[list[float]]:
+        marks = tool.locator(".point").evaluate_all(
+            "all => all.map(p => p.getAttribute('transform'))"
+        )
+        return [[float(v) for v in re.findall(r"[\d.]+", mark)] for mark in marks]
+
+    both = places()
+    tool.locator("[data-x-log]").uncheck()
+    across = places()
+    assert [p[1] for p in across] == [p[1] for p in both]
+    assert [p[0] for p in across] != [p[0] for p in both]
+    tool.locator("[data-y-log]").check()
+    assert [p[1] for p in places()] != [p[1] for p in both]
+
+
+def test_a_sweep_of_both_axes_holds_one(tool: Locator):
+    choose(tool, sweep="few_rows", axis="rows")
+    fixed = tool.locator("[data-fixed]")
+    assert fixed.is_visible()
+    only(tool, "frontier")
+    many = tool.locator("[data-fixed] option").count()
+    assert many > 1
+    xs = tool.locator(".point").evaluate_all(
+        "all => all.map(p => p.getAttribute('transform').split(' ')[0])"
+    )
+    assert len(xs) == len(set(xs))
+    choose(tool, sweep="vocab_scaling", axis="cols")
+    assert not fixed.is_visible()

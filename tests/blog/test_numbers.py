@@ -1,0 +1,74 @@
+"""No number of the post is typed: a digit stands in an expression, in code or in a name."""
+
+import re
+
+import pytest
+import yaml
+
+from paper.blog import contents
+from tests.blog.source import FACTS, asked
+
+EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+# An expression must not smuggle a number in: only these may hold one.
+ARGUMENTS = re.compile(
+    r'given\([^()]*(?:\([^()]*\))?\)|traffic\("\w+", \d+\)|erratum\("E\d\d"\)\[\d\]'
+    r'|(?:verdict|fact|figure|verdicts)\("\w+"|(?:example|row)\[\d\]|\("E\d\d"(?:, "E\d\d")*\)'
+)
+ALT = re.compile(r'alt="([^"]*)"')
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+# Code with a letter in it is a name or a command; `0.98` alone is a number.
+CODE = re.compile(r"`[^`\n]*[A-Za-z][^`\n]*`")
+TAG = re.compile(r"<[^>]+>")
+NAMES = re.compile(
+    r"\bS[1-5]\b|\b(?:b?float|exp|fp)\d+\b|\bsm_\d+\b|\b[AH][12]00\b|\bL[12]\b|\bE\d\d\b|\bC\d\d\b"
+    r"|\b32-bit\b"
+)
+
+
+def typed(text: str) -> list[str]:
+    """The lines of ``text``, a file of the post, that hold a number typed by hand."""
+    # A figure's alternative text is a sentence, for all that it stands in an expression.
+    alts = "\n".join(ALT.findall(text))
+    text = FENCE.sub("", text)
+    expressions = "\n".join(EXPRESSION.findall(text))
+    smuggled = ALT.sub("", ARGUMENTS.sub("", expressions))
+    prose = TAG.sub("", CODE.sub("", EXPRESSION.sub("", text))) + "\n" + alts
+    lines = NAMES.sub("", prose).splitlines() + NAMES.sub("", smuggled).splitlines()
+    return [line.strip() for line in lines if re.search(r"\d", line)]
+
+
+@pytest.mark.parametrize("path", contents.files(), ids=lambda p: p.name)
+def test_no_number_is_typed(path):
+    assert typed(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is 1.3 times as fast.",
+        "It reaches `0.98` of copy.",
+        'It reaches {{ fact("x") }} of 4,143 GB/s.',
+        "It reaches {{ '0.98' }}.",
+        '{% call figure("x", alt="at 0.98 of copy") %}words{% endcall %}',
+        '{% call figure("x", alt="words") %}0.98 of copy{% endcall %}',
+        "{% set speed = 1.3 %}",
+    ],
+)
+def test_a_typed_number_is_found(text: str):
+    assert typed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'S1 in float16: {{ fact("x_1") }} at {{ given("8,192") }}, {{ traffic("a", 8192) }}',
+        "```sh\npython --cols 32000\n```",
+        '`triton_tiled_1024` for sm_80, {{ erratum("E01")[2] }} and {{ example[1].total }}',
+    ],
+)
+def test_names_and_expressions_may_hold_digits(text: str):
+    assert typed(text) == []
+
+
+def test_facts_are_those_that_the_text_asks_for():
+    assert sorted(set(asked())) == sorted(yaml.safe_load(FACTS.read_text()))
