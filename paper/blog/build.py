@@ -18,6 +18,7 @@ import typer
 from paper.blog.contents import HERE
 from paper.blog.inputs import BadPage, Inputs, read_facts
 from paper.blog.post import Post
+from paper.blog.tables import DAGGER
 
 # In the order in which the page runs them.
 SCRIPTS = ("softmax.js", "overflow.js", "visualiser.js", "chart.js", "explorer.js")
@@ -25,8 +26,7 @@ SCRIPTS = ("softmax.js", "overflow.js", "visualiser.js", "chart.js", "explorer.j
 
 def page(inputs: Inputs) -> str:
     """The whole page.  Raises BadPage."""
-    post = Post(inputs)
-    sections = post.sections()
+    sections = Post(inputs).sections()
     script = "\n".join((HERE / name).read_text() for name in SCRIPTS)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined
@@ -39,7 +39,7 @@ def page(inputs: Inputs) -> str:
         style=(HERE / "style.css").read_text(),
         script=script,
         digest=digest,
-        stale=post.stale,
+        stale=any(DAGGER in section.body for section in sections),
     )
 
 

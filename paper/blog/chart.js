@@ -2,7 +2,7 @@
 "use strict";
 
 const Chart = (() => {
-  const SIZE = { width: 760, height: 420, left: 62, right: 16, top: 12, bottom: 44 };
+  const SIZE = { height: 420, left: 62, right: 16, top: 12, bottom: 44 };
   const LANE = 9;
   const NS = "http://www.w3.org/2000/svg";
 
@@ -34,7 +34,7 @@ const Chart = (() => {
       for (let k = first; k <= last; k += step) found.push(base ** k);
       if (found.length > 1 || base === 2) return found;
     }
-    const rough = (high - (log ? low : 0)) / 5 || 1;
+    const rough = (high - (log ? low : 0)) / Math.min(most, 5) || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((s) => s * power >= rough);
     const from = log ? Math.ceil(low / step) * step : 0;
@@ -66,10 +66,10 @@ const Chart = (() => {
   }
 
   // series: [{ look, points: [{ x, y, low, high, index }] }]; a point without y stands in a lane.
-  // Returns the points as drawn, each with its series, and its place in the picture.
-  function draw(svg, series, axes) {
+  // Returns the points as drawn, each with its series, and its place in a picture that is ``width`` wide.
+  function draw(svg, series, axes, width) {
     svg.replaceChildren();
-    const { width, height, left, right, top, bottom } = SIZE;
+    const { height, left, right, top, bottom } = SIZE;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const all = series.flatMap((s) => s.points);
     const placed = all.filter((p) => p.y !== null);
@@ -92,7 +92,7 @@ const Chart = (() => {
       element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), stroke: "#e4e4e4" }, svg);
       element("text", { x: left - 6, y: y(t) + 4, "text-anchor": "end" }, svg).textContent = Number(t.toPrecision(4));
     }
-    for (const t of ticks(...xDomain, axes.xLog, 2, 9)) {
+    for (const t of ticks(...xDomain, axes.xLog, 2, Math.floor(width / 75))) {
       element("line", { x1: x(t), x2: x(t), y1: top, y2: height - bottom, stroke: "#eeeeee" }, svg);
       element("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, svg).textContent = human(t);
     }

@@ -107,6 +107,9 @@
     return chosen().filter((i) => !hidden.has(text("variant", i)) && (fixed === null || table()[other][i] === fixed));
   }
 
+  // As many units as the screen has pixels: letters stay as large on a phone.
+  const width = () => Math.max(300, Math.min(760, find("chart").parentNode.clientWidth - 16));
+
   function draw() {
     const t = table();
     const name = find("quantity").value;
@@ -124,7 +127,7 @@
     drawn = Chart.draw(find("chart"), series, {
       xLog: find("x-log").checked, yLog: find("y-log").checked,
       xLabel: find("axis").selectedOptions[0]?.textContent ?? "", yLabel: QUANTITIES[name].label,
-    });
+    }, width());
     find("question").textContent = t.question;
     marked = -1;
     select(-1);
@@ -174,7 +177,7 @@
 
   function nearest(event) {
     const box = find("chart").getBoundingClientRect();
-    const per = 760 / box.width;
+    const per = width() / box.width;
     const [px, py] = [(event.clientX - box.left) * per, (event.clientY - box.top) * per];
     let best = -1;
     let least = 30;
@@ -238,6 +241,7 @@
   find("chart").addEventListener("pointerdown", nearest);
   find("chart").addEventListener("keydown", move);
   find("details").addEventListener("toggle", () => find("details").open && list());
+  addEventListener("resize", draw);
   tool.querySelector(".still").hidden = true;
   tool.querySelector(".live").hidden = false;
   offer();

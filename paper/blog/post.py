@@ -18,6 +18,7 @@ from paper.blog.contents import HERE, files
 from paper.blog.inputs import BadPage, Inputs
 from paper.blog.svg import escaped, inlined
 
+EARLIER = "measured with earlier code"
 HEADING = re.compile(r"<h([23])>(.*?)</h\1>", re.DOTALL)
 TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
@@ -37,7 +38,6 @@ class Post:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self.stale = False
         self._parts: list[str] = []
         self._figures = 0
         self._markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -106,8 +106,7 @@ class Post:
             title = f' title="interval: {fact["low"]:.4g} to {fact["high"]:.4g}"'
         dagger = ""
         if fact["stale"]:
-            self.stale = True
-            dagger = '<a class="stale" href="#stale" aria-label="measured with earlier code">†</a>'
+            dagger = f'<a class="stale" href="#stale" aria-label="{EARLIER}">{tables.DAGGER}</a>'
         return f'<span class="fact" data-fact="{name}"{title}>{text}</span>{dagger}'
 
     # --- Parts --------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ from experiments.claims import recorded_sweep
 from experiments.tables import BadTable
 from experiments.tidy import interval
 from figures.look import look
+from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME
 from paper.blog.inputs import BadPage, Inputs, first_line, only
 
+DAGGER = "†"
 ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 # Each rung, and what was changed to reach it.
 LADDER = (
@@ -79,7 +81,7 @@ def profiler(inputs: Inputs) -> Cells:
             raise BadPage(f"profile.csv: {name} is {row['status']}: {row['reason']}")
         moved = (row["dram_read_bytes"] + row["dram_write_bytes"]) / row["ideal_bytes"]
         cells.append(
-            (look(name).label, f"{moved:.2f}", f"{row['block_size']:.0f}",
+            (marked(look(name).label, row), f"{moved:.2f}", f"{row['block_size']:.0f}",
              f"{row['registers']:.0f}", f"{row['occupancy_pct']:.0f}%",
              f"{row['dram_throughput_pct']:.0f}%")
         )  # fmt: skip
@@ -102,12 +104,15 @@ def claim(inputs: Inputs, name: str) -> pd.Series:
 
 
 def verdicts(inputs: Inputs, publication: str) -> Cells:
-    """Id, statement, value with its interval, and verdict of a publication's claims."""
+    """Id, statement and what is measured, condition, value, verdict of a publication's claims."""
     table = inputs.table("claims.csv")
     mine = table[table["publication"] == publication]
     if mine.empty:
         raise BadPage(f"claims.csv has no claim of {publication}")
-    return [(r["id"], r["statement"], _measured(r), r["verdict"]) for _, r in mine.iterrows()]
+    return [
+        (r["id"], f"{r['statement']} *{r['measured']}*", r["condition"], _measured(r), r["verdict"])
+        for _, r in mine.iterrows()
+    ]
 
 
 def _measured(row: pd.Series) -> str:
@@ -115,7 +120,8 @@ def _measured(row: pd.Series) -> str:
         return "none: " + str(row["reason"])
     if row["value"] in (0, float("inf")) and row["kind"] == "crossover":
         return "never" if row["value"] else "always"
-    return number(row["value"])
+    interval = f" ({number(row['low'])} to {number(row['high'])})"
+    return number(row["value"]) + interval * bool(row["low"] < row["high"])
 
 
 def errata() -> Cells:
@@ -132,10 +138,9 @@ def number(value: float) -> str:
 
 
 def marked(label: str, row: pd.Series) -> str:
-    """``label`` with a dagger where its row is stale."""
-    return label + ("†" if row["stale"] else "")
-
-
-def registry_line(variant: str) -> str:
-    """What the registry says that ``variant`` teaches."""
-    return BY_NAME[variant].teaches
+    """``label`` with a dagger where its row was measured, or counted, with earlier code."""
+    if "stale" in row:
+        stale = bool(row["stale"])
+    else:
+        stale = row["kernel_sha256"] != variant_sha256(BY_NAME[row["variant"]])
+    return label + DAGGER * stale
