@@ -7,17 +7,28 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from experiments.sweeps import SWEEPS
+from figures import FIGURES, TABLE_FIGURES
 from paper.blog import contents
 from paper.blog.build import page
 from paper.blog.inputs import BadPage
 from tests.blog.source import inputs
 from tests.commands import module
+from workflow.tables import PROFILE_FIGURES
 
 
 @pytest.fixture
 def mine(source: Path, tmp_path: Path) -> Path:
     """A copy of the source that a test may spoil."""
     return Path(shutil.copytree(source, tmp_path / "source"))
+
+
+def test_the_post_shows_what_the_workflow_makes():
+    made = {*FIGURES, *TABLE_FIGURES, *PROFILE_FIGURES, "resources", "regimes"}
+    shown = contents.figures()
+    assert set(shown) <= made
+    assert len(shown) == len(set(shown)) > 9
+    assert set(contents.SWEEPS) == set(SWEEPS) - {"smoke"}
 
 
 def test_equal_inputs_give_equal_bytes(source: Path, html: Path, tmp_path: Path):

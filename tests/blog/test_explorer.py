@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Locator, Page
@@ -108,23 +109,44 @@ def test_the_link_leads_to_the_row(page: Page, tool: Locator, source: Path):
     assert page.url.endswith(f"#row-cuda_ladder-{shown[0]}")
 
 
-def test_axes_are_linear_or_logarithmic(tool: Locator):
-    choose(tool, sweep="vocab_scaling")
-    only(tool, "torch_eager")
+def test_bandwidth_has_the_interval_of_its_time(page: Page, tool: Locator, source: Path):
+    choose(tool, sweep="frontier", quantity="useful_gbps")
+    tool.locator("[data-chart]").focus()
+    page.keyboard.press("ArrowRight")
+    text = tool.locator("[data-readout]").inner_text()
+    row = line_of(text, source)
+    found = re.search(r"useful GB/s ([\d.,]+) \(([\d.,]+) to ([\d.,]+)\)", text)
+    assert found
+    times = row[["median_us", "ci_high_us", "ci_low_us"]].to_numpy(float)
+    want = row["useful_gbps"] * row["median_us"] / times
+    assert [float(n.replace(",", "")) for n in found.groups()] == pytest.approx(want, rel=2e-3)
 
-    def places() -> list[list[float]]:
+
+def test_axes_are_linear_or_logarithmic(tool: Locator, source: Path):
+    choose(tool, sweep="vocab_scaling", dtype="float32")
+    only(tool, "torch_eager")
+    table = pd.read_csv(source / "tidy" / "vocab_scaling.csv")
+    mine = table[(table["variant"] == "torch_eager") & (table["dtype"] == "float32")]
+    mine = mine.sort_values("cols")
+    values = mine["cols"].to_numpy(float), mine["fraction_of_copy"].to_numpy()
+
+    def is_scaled(x_log: bool, y_log: bool) -> None:
+        """Places are where a line through the first and the last would have the values."""
+        tool.locator("[data-x-log]").set_checked(x_log)
+        tool.locator("[data-y-log]").set_checked(y_log)
         marks = tool.locator(".point").evaluate_all(
             "all => all.map(p => p.getAttribute('transform'))"
         )
-        return [[float(v) for v in re.findall(r"[\d.]+", mark)] for mark in marks]
+        places = np.array([[float(v) for v in re.findall(r"[\d.]+", mark)] for mark in marks]).T
+        for place, value, log in zip(places, values, (x_log, y_log), strict=True):
+            scaled = np.log(value) if log else value
+            ends = [np.argmin(scaled), np.argmax(scaled)]
+            want = np.interp(scaled, scaled[ends], place[ends])
+            np.testing.assert_allclose(place, want, atol=0.6)
 
-    both = places()
-    tool.locator("[data-x-log]").uncheck()
-    across = places()
-    assert [p[1] for p in across] == [p[1] for p in both]
-    assert [p[0] for p in across] != [p[0] for p in both]
-    tool.locator("[data-y-log]").check()
-    assert [p[1] for p in places()] != [p[1] for p in both]
+    for x_log in (True, False):
+        for y_log in (True, False):
+            is_scaled(x_log, y_log)
 
 
 def test_a_sweep_of_both_axes_holds_one(tool: Locator):
