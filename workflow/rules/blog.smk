@@ -1,15 +1,4 @@
 # The blog post: one page of a source's figures, tables and numbers.
-from paper.blog import contents
-
-
-def figure_files(source):
-    """The figures of the post: the source's own, the build's, and those of the counts."""
-    drawn = {
-        **dict.fromkeys([*FIGURES, *TABLE_FIGURES], f"results/{source}"),
-        **dict.fromkeys(PROFILE_FIGURES, f"results/{profiled(SOURCE) or source}"),
-        **dict.fromkeys(("resources", "regimes"), "results/build"),
-    }
-    return [f"{drawn[name]}/figures/{name}.svg" for name in contents.figures()]
 
 
 rule blog_facts:
@@ -46,7 +35,7 @@ rule page:
             for path in Path("paper/blog").rglob(f"*.{suffix}")
         ),
         "docs/errata.md",
-        lambda wildcards: figure_files(wildcards.source),
+        lambda wildcards: post_figures(wildcards.source),
         expand("results/{{source}}/tidy/{sweep}.csv", sweep=contents.SWEEPS),
         "results/{source}/raw/cuda_ladder.csv.gz",
         "results/{source}/claims.csv",

@@ -1,4 +1,5 @@
 # What several rules share.
+from paper.blog import contents
 from workflow.reported import caption, category, labels
 
 
@@ -43,6 +44,18 @@ def shown(figure):
     return report(
         figure, caption=caption(name), category=category(name), labels=labels(name)
     )
+
+
+def post_figures(source):
+    """The figures of the blog post: the source's own, the build's, and those of the counts."""
+    folders = {
+        **dict.fromkeys(PROFILE_FIGURES, profiled(SOURCE) or source),
+        **dict.fromkeys(("resources", "regimes"), "build"),
+    }
+    return [
+        f"results/{folders.get(name, source)}/figures/{name}.svg"
+        for name in contents.figures()
+    ]
 
 
 def archived_counts(wildcards):
