@@ -12,6 +12,7 @@
     median_us: { label: "microseconds", low: "ci_low_us", high: "ci_high_us", unit: " µs" },
     speedup_vs_torch: { label: "speed against torch", low: "speedup_low", high: "speedup_high", unit: "×" },
   };
+  const ALL = "all";
   const DTYPES = ["float32", "float16", "bfloat16"];
   const FIRST = ["copy", "torch_eager", "torch_compile", "triton_row", "triton_online", "cuda_float4", "cuda_block_row", "frontier", "quack"];
   const hidden = new Set(Object.keys(looks).filter((name) => !FIRST.includes(name)));
@@ -50,6 +51,12 @@
     offerVariants();
   }
 
+  // A row of no whole number of 16-byte vectors starts anywhere between two, and is another case.
+  function whole(i) {
+    const bytes = table().cols[i] * (text("dtype", i) === "float32" ? 4 : 2);
+    return bytes % 16 ? "off 16 bytes" : "whole vectors";
+  }
+
   // Where a curve would have two points at one x, the other axis is held.
   function offerFixed() {
     const t = table();
@@ -64,6 +71,8 @@
     fill(find("fixed"), values, (v) => v.toLocaleString("en"));
     find("fixed-name").textContent = other === "cols" ? "columns" : "rows";
     find("fixed").closest("label").hidden = !double;
+    const kinds = ["whole vectors", "off 16 bytes"].filter((kind) => chosen().some((i) => whole(i) === kind));
+    fill(find("lie"), kinds.length > 1 ? [...kinds, ALL] : kinds);
   }
 
   function offerVariants() {
@@ -104,7 +113,9 @@
   function visible() {
     const other = find("axis").value === "cols" ? "rows" : "cols";
     const fixed = find("fixed").closest("label").hidden ? null : Number(find("fixed").value);
-    return chosen().filter((i) => !hidden.has(text("variant", i)) && (fixed === null || table()[other][i] === fixed));
+    const lie = find("lie").value || ALL;
+    return chosen().filter((i) =>
+      !hidden.has(text("variant", i)) && (fixed === null || table()[other][i] === fixed) && [whole(i), ALL].includes(lie));
   }
 
   // As many units as the screen has pixels: letters stay as large on a phone.
@@ -230,7 +241,7 @@
   fill(find("sweep"), Object.keys(sweeps), (v) => v.replaceAll("_", " "));
   fill(find("quantity"), Object.keys(QUANTITIES), (v) => QUANTITIES[v].label);
   const again = { sweep: () => offer(), timer: offerFixed, dtype: offerFixed, axis: offerFixed };
-  for (const name of ["sweep", "timer", "dtype", "axis", "fixed", "quantity", "x-log", "y-log"])
+  for (const name of ["sweep", "timer", "dtype", "axis", "fixed", "lie", "quantity", "x-log", "y-log"])
     find(name).addEventListener("change", () => {
       again[name]?.();
       draw();
@@ -241,7 +252,15 @@
   find("chart").addEventListener("pointerdown", nearest);
   find("chart").addEventListener("keydown", move);
   find("details").addEventListener("toggle", () => find("details").open && list());
-  addEventListener("resize", draw);
+  // A phone's bars come and go, which changes its height alone.
+  let last = width();
+  addEventListener("resize", () => {
+    if (width() === last) return;
+    last = width();
+    const kept = drawn[current]?.index;
+    draw();
+    if (kept !== undefined) select(drawn.findIndex((p) => p.index === kept));
+  });
   tool.querySelector(".still").hidden = true;
   tool.querySelector(".live").hidden = false;
   offer();

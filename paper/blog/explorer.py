@@ -45,7 +45,11 @@ def still(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
     table = found["sweeps"][SWEEPS[0]]
     column = {name: [table["codes"][name][i] for i in table["at"][name]] for name in CODES}
     rows = []
-    for i, cols in enumerate(table["cols"]):
+    order = sorted(
+        range(len(table["cols"])), key=lambda i: (table["at"]["variant"][i], table["cols"][i])
+    )
+    for i in order:
+        cols = table["cols"][i]
         value = table["fraction_of_copy"][i]
         wanted = column["variant"][i] in STILL and column["dtype"][i] == "float32"
         if not wanted or cols & (cols - 1):

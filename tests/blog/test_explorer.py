@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from figures.look import LOOKS
 from paper.blog import contents
@@ -61,7 +61,7 @@ def test_a_point_tells_the_values_of_its_line(page: Page, tool: Locator, source:
 
 
 def test_it_draws_every_row_that_is_chosen(tool: Locator, source: Path):
-    choose(tool, sweep="vocab_scaling", dtype="float16", quantity="median_us")
+    choose(tool, sweep="vocab_scaling", dtype="float16", quantity="median_us", lie="all")
     only(tool, "triton_row")
     table = pd.read_csv(source / "tidy" / "vocab_scaling.csv")
     mine = table[(table["variant"] == "triton_row") & (table["dtype"] == "float16")]
@@ -123,7 +123,7 @@ def test_bandwidth_has_the_interval_of_its_time(page: Page, tool: Locator, sourc
 
 
 def test_axes_are_linear_or_logarithmic(tool: Locator, source: Path):
-    choose(tool, sweep="vocab_scaling", dtype="float32")
+    choose(tool, sweep="vocab_scaling", dtype="float32", lie="all")
     only(tool, "torch_eager")
     table = pd.read_csv(source / "tidy" / "vocab_scaling.csv")
     mine = table[(table["variant"] == "torch_eager") & (table["dtype"] == "float32")]
@@ -162,3 +162,27 @@ def test_a_sweep_of_both_axes_holds_one(tool: Locator):
     assert len(xs) == len(set(xs))
     choose(tool, sweep="vocab_scaling", axis="cols")
     assert not fixed.is_visible()
+
+
+def test_rows_off_a_boundary_are_apart(tool: Locator, source: Path):
+    choose(tool, sweep="frontier", dtype="bfloat16")
+    only(tool, "frontier")
+    table = pd.read_csv(source / "tidy" / "frontier.csv")
+    mine = table[(table["variant"] == "frontier") & (table["dtype"] == "bfloat16")]
+    whole = int((mine["cols"] % 8 == 0).sum())
+    assert tool.locator(".point").count() == whole
+    choose(tool, lie="off 16 bytes")
+    assert tool.locator(".point").count() == len(mine) - whole > 0
+
+
+def test_a_chosen_point_outlives_a_change_of_the_window(page: Page, tool: Locator):
+    choose(tool, sweep="worklog")
+    tool.locator("[data-chart]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    told = tool.locator("[data-readout]").inner_text()
+    before = tool.locator("[data-chart]").get_attribute("viewBox")
+    page.set_viewport_size({"width": 390, "height": 700})
+    expect(tool.locator("[data-chart]")).not_to_have_attribute("viewBox", before or "")
+    assert tool.locator("[data-readout]").inner_text() == told
+    assert tool.locator(".point.on").count() == 1
