@@ -71,7 +71,8 @@
     fill(find("fixed"), values, (v) => v.toLocaleString("en"));
     find("fixed-name").textContent = other === "cols" ? "columns" : "rows";
     find("fixed").closest("label").hidden = !double;
-    const kinds = ["whole vectors", "off 16 bytes"].filter((kind) => chosen().some((i) => whole(i) === kind));
+    // Of one width there is one kind.
+    const kinds = double && other === "cols" ? [] : ["whole vectors", "off 16 bytes"].filter((kind) => chosen().some((i) => whole(i) === kind));
     fill(find("lie"), kinds.length > 1 ? [...kinds, ALL] : kinds);
   }
 
@@ -168,7 +169,12 @@
     const link = document.createElement("a");
     link.href = `#row-${find("sweep").value}-${t.line[i]}`;
     link.textContent = `line ${t.line[i]} of tidy/${find("sweep").value}.csv`;
-    link.addEventListener("click", () => reveal(i));
+    link.addEventListener("click", (event) => {
+      // The browser would put the row at the very edge; the address is set all the same.
+      event.preventDefault();
+      history.replaceState(null, "", link.hash);
+      reveal(i);
+    });
     out.append(link);
   }
 
@@ -257,8 +263,9 @@
   addEventListener("resize", () => {
     if (width() === last) return;
     last = width();
-    const kept = drawn[current]?.index;
+    const [kept, row] = [drawn[current]?.index, marked];
     draw();
+    if ((marked = row) >= 0 && find("details").open) list();
     if (kept !== undefined) select(drawn.findIndex((p) => p.index === kept));
   });
   tool.querySelector(".still").hidden = true;

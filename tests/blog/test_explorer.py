@@ -154,8 +154,11 @@ def test_a_sweep_of_both_axes_holds_one(tool: Locator):
     fixed = tool.locator("[data-fixed]")
     assert fixed.is_visible()
     only(tool, "frontier")
-    many = tool.locator("[data-fixed] option").count()
-    assert many > 1
+    widths = tool.locator("[data-fixed] option").evaluate_all("all => all.map(o => o.value)")
+    assert len(widths) > 1
+    for width in widths:
+        choose(tool, fixed=width)
+        assert tool.locator(".point").count() > 1
     xs = tool.locator(".point").evaluate_all(
         "all => all.map(p => p.getAttribute('transform').split(' ')[0])"
     )
@@ -181,8 +184,11 @@ def test_a_chosen_point_outlives_a_change_of_the_window(page: Page, tool: Locato
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     told = tool.locator("[data-readout]").inner_text()
+    tool.locator("[data-readout] a").click()
+    expect(tool.locator("[data-rows] tr.on")).to_be_in_viewport()
     before = tool.locator("[data-chart]").get_attribute("viewBox")
     page.set_viewport_size({"width": 390, "height": 700})
     expect(tool.locator("[data-chart]")).not_to_have_attribute("viewBox", before or "")
     assert tool.locator("[data-readout]").inner_text() == told
     assert tool.locator(".point.on").count() == 1
+    assert tool.locator("[data-rows] tr.on").count() == 1
