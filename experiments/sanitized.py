@@ -46,7 +46,7 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     sums without an order.
     """
     turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
-    seen: set[tuple[Any, str, int]] = set()
+    seen: set[tuple[Any, ...]] = set()
     for dtype, edges, asked, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
@@ -54,9 +54,10 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
         mine = turns.setdefault(fitting, cycle(fitting))
         for layout in fitting if cols <= NARROW else [next(mine)] if fitting else []:
             shape = chosen(layout, dtype, asked, cols, gpu)
-            # What is launched for few rows is launched for several numbers of them.
+            # What is launched for few rows is launched for several numbers of them, and with edges
+            # of several kinds: once will do where its regime was watched with such edges.
             kind = layout.edges(cols, size)
-            again = asked < MANY and (shape, dtype, kind) in seen
+            again = asked < MANY and {(shape, dtype), (regime, dtype, kind)} <= seen
             if shape.regime != regime or again:
                 continue
             here = min(rows, asked) if regime == "grid" else rows  # it holds no more at once
@@ -64,7 +65,7 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
             if (regime, dtype, kind) not in seen:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
                 yield Case(unordered, dtype, here, cols, layout)
-            seen |= {(shape, dtype, kind), (regime, dtype, kind)}
+            seen |= {(shape, dtype), (regime, dtype, kind)}
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size
@@ -74,14 +75,19 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
 
 
 def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
-    """Dtype, kinds of edges, rows, and columns: at and after each threshold, before narrow ones."""
+    """Dtype, kinds of edges, rows, and columns: before, at and after each threshold.
+
+    Many rows come first and then narrow ones: what few rows take is watched where it is cheapest.
+    """
+    found: set[tuple[str, int, int, int]] = set()
     for (dtype, kind, rows), entries in table(gpu.name).items():
         step = 1 if kind else VECTOR_BYTES // ELEMENT_BYTES[dtype]
-        # One entry serves both where results that lie otherwise were not measured.
-        edges = {ALIKE, APART} if kind == ALIKE else {kind}
         ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
-        found = {end + away * step for end in ends for away in (-(end <= NARROW), 0, 1)}
-        yield from ((dtype, edges, rows, cols) for cols in sorted(found) if 0 < cols <= WIDEST)
+        near = {end + away * step for end in ends for away in (-1, 0, 1)}
+        found |= {(dtype, kind, rows, cols) for cols in near if 0 < cols <= WIDEST}
+    for dtype, kind, rows, cols in sorted(found, key=lambda it: (it[2] != MANY, it[3], it)):
+        # One entry serves both where results that lie otherwise were not measured.
+        yield dtype, {ALIKE, APART} if kind == ALIKE else {kind}, rows, cols
 
 
 def run(case: Case, seed: int) -> str:

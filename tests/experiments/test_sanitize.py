@@ -38,7 +38,7 @@ def test_every_threshold_of_the_table_is_watched_from_both_sides():
                 # What few rows take is watched once, not at each number of them.
                 assert (dtype, entry.shape) in shapes, entry
                 if rows == MANY:
-                    assert {(dtype, entry.cols + away * step) for away in (0, 1)} <= asked
+                    assert {(dtype, entry.cols + away * step) for away in (-1, 0, 1)} <= asked
 
 
 def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
@@ -49,13 +49,13 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
         assert regime == "grid" or all(c.rows > 1 for c in some)
         apart = {c.layout.contiguous for c in some}
         assert apart == ({True} if regime == "tile" else {False, True}), regime
-        apart = set() if regime == "tile" else {APART}
-        assert {ALIKE} | apart <= {c.plan.edges for c in some}, regime
+        kinds = {ALIKE} if regime == "tile" else {ALIKE, APART}
+        assert kinds <= {c.plan.edges for c in some}, regime
         assert {c.shape.invariant for c in some} == {False, True}, regime
     all_cases = [c for regime in REGIMES for c in cases(regime, H200)]
     assert {c.layout for c in all_cases} == set(LAYOUTS)
-    # racecheck follows every element: little more than a minute's worth.
-    assert sum(c.rows * c.cols for c in all_cases) < 1.7e8
+    # racecheck follows every element: a minute's worth, no more.
+    assert sum(c.rows * c.cols for c in all_cases) < 1.5e8
 
 
 def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():
