@@ -1,7 +1,6 @@
 """What make hands to Snakemake is what Snakemake takes it for."""
 
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from workflow.targets import targets
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
 
 def commands(*arguments: str) -> list[list[str]]:
