@@ -17,14 +17,14 @@ import typst
 from experiments.claims import BUILD, read_verdicts, value_text
 from experiments.sweeps import SWEEPS
 from experiments.tables import BadTable
-from kernels.registry import BY_NAME, ROOT
+from kernels.registry import ROOT
 from paper.facts import BadFact, found, read_facts
 
 HERE = Path(__file__).parent
 TEXT, FACTS = HERE / "paper.typ", HERE / "facts.yaml"
 # The fonts of the figures are the text's.
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-FACT = re.compile(r'#(?:fact|cols|rows|least|most)\("([^"]*)"\)')
+FACT = re.compile(r'#(?:fact|cols|least|most)\("([^"]*)"\)')
 FIGURE = re.compile(r'#drawn\("([^"]*)"')
 
 
@@ -57,8 +57,7 @@ def data(folder: Path, text: str) -> dict[str, Any]:
             }
             for row in claims
         ],
-        "sweeps": {name: list(sweep.variants) for name, sweep in SWEEPS.items()},
-        "variants": len(BY_NAME),
+        "sweeps": [name for name in SWEEPS if name != "smoke"],
     }
 
 
@@ -71,19 +70,23 @@ def _figure(name: str, folder: Path) -> Path:
 
 
 def _in_root(path: Path) -> str:
-    """``path`` as the text has it, whose root is the checkout."""
-    return f"/{path.resolve().relative_to(ROOT.parent)}"
+    """``path`` as the text has it, whose root is the checkout.  Raises BadPaper."""
+    root = ROOT.parent
+    if not path.resolve().is_relative_to(root):
+        raise BadPaper(f"{path} lies outside of {root}, whose files alone the text can read")
+    return f"/{path.resolve().relative_to(root)}"
 
 
 def build(folder: Path, out: Path, text: Path = TEXT) -> None:
     """Write the paper of one source to ``out``, and what it states beside it, as JSON."""
     stated = out.with_suffix(".json")
+    inputs = {"data": _in_root(stated)}  # before anything is written
     stated.parent.mkdir(parents=True, exist_ok=True)
     stated.write_text(json.dumps(data(folder, text.read_text()), indent=1) + "\n")
     try:
         typst.compile(
             str(text), output=str(out), root=str(ROOT.parent), font_paths=[str(FONTS)],
-            ignore_system_fonts=True, sys_inputs={"data": _in_root(stated)},
+            ignore_system_fonts=True, sys_inputs=inputs,
         )  # fmt: skip
     except typst.TypstError as error:
         raise BadPaper(f"{text}: {str(error).strip().splitlines()[0]}") from error

@@ -101,3 +101,11 @@ def test_equal_data_give_equal_bytes(made: Path):
 def test_what_is_missing_is_named(made: Path, words: str, said: str):
     with pytest.raises(build.BadPaper, match=said):
         build.build(made, made / "paper.pdf", write(made, words))
+
+
+def test_a_paper_outside_of_the_checkout_is_refused_before_anything_is_written(
+    made: Path, tmp_path: Path
+):
+    with pytest.raises(build.BadPaper, match="lies outside of"):
+        build.build(made, tmp_path / "paper.pdf", write(made, '#fact("gpu")'))
+    assert {path.name for path in tmp_path.iterdir()} == {"checkout"}
