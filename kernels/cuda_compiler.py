@@ -68,11 +68,15 @@ def instances(launch: Launch) -> tuple[Instance, ...]:
     )
 
 
+def cuda_key(v: Variant, job: Job) -> str:
+    """The content key of what compile_cuda makes."""
+    sources = [p.read_text() for p in cuda_sources(v.path)]
+    return content_key(job, v.launch, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
+
+
 def compile_cuda(v: Variant, job: Job) -> Compiled:
     """Every instance of ``v``'s file; raises CompileError with NVRTC's message."""
-    sources = [p.read_text() for p in cuda_sources(v.path)]
-    key = content_key(job, v.launch, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
-    return cached(key, lambda: _compile(v, job))
+    return cached(cuda_key(v, job), lambda: _compile(v, job))
 
 
 @cache

@@ -41,13 +41,17 @@ def specialisations(name: str) -> tuple[Specialisation, ...]:
         ) from error
 
 
-def compile_triton(v: Variant, job: Job) -> Compiled:
-    """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
+def triton_key(v: Variant, job: Job) -> str:
+    """The content key of what compile_triton makes; raises CompileError as it does."""
     spec = specialisations(v.name)[job.number]
     texts = [path.read_text() for path in python_sources(v.path)]
     told = (*spec.key, [] if spec.plain else ALIGNED)
-    key = content_key(v.name, job.dtype, job.arch, *told, version("triton"), *texts)
-    return cached(key, lambda: _compile(v, job))
+    return content_key(v.name, job.dtype, job.arch, *told, version("triton"), *texts)
+
+
+def compile_triton(v: Variant, job: Job) -> Compiled:
+    """Specialisation ``job.number`` of ``v``; raises CompileError with Triton's message."""
+    return cached(triton_key(v, job), lambda: _compile(v, job))
 
 
 def _compile(v: Variant, job: Job) -> Compiled:

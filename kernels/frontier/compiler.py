@@ -27,11 +27,15 @@ def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def plan_key(plan: Plan, job: Job) -> str:
+    """The content key of what compile_plan makes."""
+    sources = [path.read_text() for path in cuda_sources(plan.file)]
+    return content_key(job, plan, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
+
+
 def compile_plan(plan: Plan, job: Job) -> Compiled:
     """The kernel of ``plan`` for the dtype and architecture of ``job``; raises CompileError."""
-    sources = [path.read_text() for path in cuda_sources(plan.file)]
-    key = content_key(job, plan, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
-    return cached(key, lambda: _compile(plan, job))
+    return cached(plan_key(plan, job), lambda: _compile(plan, job))
 
 
 def _compile(plan: Plan, job: Job) -> Compiled:
