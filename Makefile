@@ -24,7 +24,7 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --resources gpu=1 --cores $(CORES)
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: doctor all quick smoke report docs release test browser lint clean distclean help
+.PHONY: doctor all quick smoke report docs resources release test browser lint clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -52,6 +52,12 @@ report: $(VENV)/$(GROUP).stamp
 # Those parts of README.md and ARTIFACT.md that hold what was measured.
 docs: $(VENV)/base.stamp
 	$(BIN)/python -m workflow.documents
+
+# What compiling gives, kept by content so that nobody waits for it: after an edit of a kernel.
+resources: $(VENV)/base.stamp
+	for arch in sm_80 sm_90 sm_100; do \
+	$(BIN)/python -m kernels.build --arch $$arch --out results/build/$$arch && \
+	cp results/build/$$arch/resources.csv kernels/resources/$$arch.csv || exit 1; done
 
 # Asked first: the figures take minutes.
 release: $(VENV)/$(GROUP).stamp
@@ -96,6 +102,7 @@ help:
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
 	@echo "make report   one page with every figure, its caption, and the verdicts"
 	@echo "make docs     write the tables of README.md and ARTIFACT.md anew"
+	@echo "make resources  compile all kernels, and keep what they use in kernels/resources/"
 	@echo "make release  a tar.xz of a clean commit, what the archive draws, checksums and metadata"
 	@echo "make test     set up, linters, all tests"
 	@echo "make clean    remove results/, with what was measured here"

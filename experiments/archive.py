@@ -2,6 +2,7 @@
 
 python -m experiments.archive pack results/local-nvidia-h200 experiments/archive/nvidia-h200
 python -m experiments.archive pack --keep ...  (what is as it was recorded)
+python -m experiments.archive pack --part ...  (and what was not measured again)
 python -m experiments.archive verify experiments/archive/nvidia-h200
 """
 
@@ -9,6 +10,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -73,6 +75,9 @@ def pack(
     keep: Annotated[
         bool, typer.Option(help="keep the sweeps of FOLDER whose variants and points are today's")
     ] = False,
+    part: Annotated[
+        bool, typer.Option(help="keep, beside those, the stale ones that RESULTS has not measured")
+    ] = False,
 ) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
     if not (results / "hardware.json").exists():
@@ -80,7 +85,9 @@ def pack(
     facts = json.loads((results / "hardware.json").read_text())
     if facts["mode"] != "full":
         _refuse(f"{results} is a {facts['mode']} run; an archive holds full runs")
-    kept = _kept(folder) if keep else {}
+    kept = _kept(folder) if keep or part else {}
+    stale = _stale(results, folder, kept) if part else {}
+    kept |= stale
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
@@ -102,21 +109,23 @@ def pack(
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}"))
+    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}"))
     for name, path in paths.items():
-        (part / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, part / name)
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, new / name)
     if kept:
         told = json.dumps({**facts, "earlier": kept}, indent=2)
-        (part / "hardware.json").write_text(told + "\n")
-    lines = [f"{listing.digest(part / name)}  {name}\n" for name in paths]
-    (part / listing.SUMS).write_text("".join(lines))
-    part.chmod(0o755)
+        (new / "hardware.json").write_text(told + "\n")
+    lines = [f"{listing.digest(new / name)}  {name}\n" for name in paths]
+    (new / listing.SUMS).write_text("".join(lines))
+    new.chmod(0o755)
     shutil.rmtree(folder, ignore_errors=True)
-    part.rename(folder)
+    new.rename(folder)
     print(f"{folder}: {len(paths)} files, {size:,} bytes")
     if kept:
         print(f"kept, as measured before: {', '.join(kept)}")
+    if stale:
+        print(f"stale, with other variants or points than today's: {', '.join(stale)}")
     if gone := sorted(recorded.keys() - paths.keys()):
         print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
 
@@ -159,6 +168,15 @@ def _kept(folder: Path) -> dict[str, dict[str, Any]]:
     for sweep, told in kept.items():
         _refuse_unless_whole(folder / f"raw/{sweep}.csv.gz", told)
     return kept
+
+
+def _stale(results: Path, folder: Path, kept: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The facts of the other sweeps of the archive ``folder`` that ``results`` lacks."""
+    names = _verified(folder) if folder.exists() else []
+    raws = {sweep: f"raw/{sweep}.csv.gz" for sweep in SWEEPS if sweep not in kept}
+    found = [s for s, raw in raws.items() if raw in names and not (results / raw).exists()]
+    facts = json.loads((folder / "hardware.json").read_text()) if found else {}
+    return {sweep: of_sweep(facts, sweep) for sweep in found}
 
 
 def _kept_sweeps(folder: Path) -> list[str]:

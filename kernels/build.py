@@ -1,6 +1,10 @@
 """Compile every variant ahead of time, without a GPU.
 
-python -m kernels.build --arch sm_90 --out results/build/sm_90
+    python -m kernels.build --arch sm_90 --out results/build/sm_90
+
+--known takes an earlier resources.csv: what has the same content key there, of sources, options and
+compiler, would give the same rows, and is not compiled again.  kernels/resources/ has one for each
+architecture, made with the compilers of constraints.txt.
 """
 
 import csv
@@ -9,15 +13,19 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kernels.compiled import Compiled, CompileError, Job, Resources, write
-from kernels.cuda_compiler import compile_cuda
-from kernels.frontier.compiler import ahead, compile_plan
+from kernels.cuda_compiler import compile_cuda, cuda_key
+from kernels.frontier.compiler import ahead, compile_plan, plan_key
 from kernels.registry import ARCHITECTURES, VARIANTS, variant
-from kernels.triton_compiler import compile_triton, specialisations
+from kernels.triton_compiler import compile_triton, specialisations, triton_key
+
+KEY = "content_sha256"
+COLUMNS = [*(f.name for f in fields(Resources)), KEY]
+Row = dict[str, Any]  # of resources.csv
 
 
 def jobs(arch: str) -> Iterator[Job]:
@@ -53,6 +61,17 @@ def compiled(job: Job) -> Compiled:
     return (compile_cuda if v.framework == "cuda" else compile_triton)(v, job)
 
 
+def content_key(job: Job) -> str:
+    """What decides the rows of ``job``; empty where its file does not even import."""
+    v = variant(job.variant)
+    try:
+        if v.framework == "frontier":
+            return plan_key(ahead(job.dtype, job.arch)[job.number], replace(job, number=0))
+        return (cuda_key if v.framework == "cuda" else triton_key)(v, job)
+    except CompileError:
+        return ""
+
+
 def cores() -> int:
     """Cores this process may use.
 
@@ -74,40 +93,66 @@ def _attempt(job: Job) -> tuple[list[Resources], bytes | None]:
     return [kernel.resources for kernel in made.kernels], made.cubin
 
 
-def build(arch: str, out: Path) -> list[Resources]:
-    """Compile every variant for ``arch``; cubins and resources.csv go to ``out``."""
+def rows_by_key(table: Path) -> dict[str, list[Row]]:
+    """The rows of an earlier resources.csv by content key; raises ValueError if it is none."""
+    with table.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != COLUMNS:
+            raise ValueError(f"{table} is no resources.csv of today: expected {','.join(COLUMNS)}")
+        found: dict[str, list[Row]] = {}
+        for row in reader:
+            found.setdefault(row[KEY], []).append(row)
+    return found
+
+
+def build(arch: str, out: Path, known: Path | None = None) -> list[Row]:
+    """Compile every variant for ``arch``; cubins and resources.csv go to ``out``.
+
+    What the resources.csv ``known`` has is not compiled, and has no cubin.  Raises ValueError where
+    there is no such architecture, or ``known`` is no resources.csv.
+    """
     if arch not in ARCHITECTURES:
         raise ValueError(f"unknown architecture '{arch}'; known: {', '.join(ARCHITECTURES)}")
+    before = rows_by_key(known) if known else {}
+    before.pop("", None)  # failed
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("*.cubin"):
         old.unlink()
+    keys = {job: content_key(job) for job in jobs(arch)}
+    new = [job for job, key in keys.items() if key not in before]
     with ProcessPoolExecutor(cores()) as pool:
-        results = list(pool.map(_attempt, jobs(arch), chunksize=4))
-    for (row, *others), cubin in results:
+        made = dict(zip(new, pool.map(_attempt, new, chunksize=4), strict=True))
+    rows: list[Row] = []
+    for job, key in keys.items():
+        if job not in made:
+            rows += before[key]
+            continue
+        some, cubin = made[job]
         if cubin is not None:
-            label = "" if others else row.specialisation.replace(" ", "-").replace("=", "")
-            name = "-".join(filter(None, (row.variant, row.dtype, label)))
+            label = "" if some[1:] else some[0].specialisation.replace(" ", "-").replace("=", "")
+            name = "-".join(filter(None, (some[0].variant, some[0].dtype, label)))
             write(out / f"{name}.cubin", cubin)
-    rows = [row for some, _ in results for row in some]
+        rows += [{**asdict(row), KEY: key if cubin else ""} for row in some]
     with (out / "resources.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Resources)])
+        writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        writer.writerows(rows)
     return rows
 
 
 def main(
     arch: Annotated[str, typer.Option(help="sm_80, sm_90 or sm_100")],
     out: Annotated[Path, typer.Option(help="folder for the cubins and resources.csv")],
+    known: Annotated[Path | None, typer.Option(help="an earlier resources.csv")] = None,
 ) -> None:
     """Compile every variant for one architecture and report what each uses."""
     try:
-        rows = build(arch, out)
-    except ValueError as error:
+        rows = build(arch, out, known)
+    except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
-    failed = [row for row in rows if row.status == "failed"]
+    failed = [row for row in rows if row["status"] == "failed"]
     for row in failed:
-        print(f"{row.variant} ({row.dtype}) does not compile for {arch}: {row.reason}")
+        print(f"{row['variant']} ({row['dtype']}) does not compile for {arch}: {row['reason']}")
     print(f"{arch}: {len(rows) - len(failed)} compiled, {len(failed)} failed, in {out}")
 
 

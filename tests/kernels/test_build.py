@@ -187,6 +187,50 @@ def test_a_file_that_does_not_import_is_named_and_old_cubins_go(tmp_path: Path, 
     assert not (tmp_path / "out" / "gone-float32.cubin").exists()
 
 
+def test_what_is_kept_of_compiling_is_what_compiling_gives(built: Path):
+    kept = ROOT / "resources" / f"{read(built)['arch'].iloc[0]}.csv"
+    assert kept.read_text() == (built / "resources.csv").read_text(), "make resources renews it"
+
+
+def test_what_is_known_by_content_is_not_compiled(tmp_path: Path):
+    shutil.copytree(ROOT, tmp_path / "kernels")
+    edited = tmp_path / "kernels" / "cuda" / "cuda_block_tree.cu"
+    edited.write_text(edited.read_text() + "// another content\n")
+    known = tmp_path / "kernels" / "resources" / "sm_90.csv"
+
+    command = ["kernels.build", "--arch", "sm_90", "--out", tmp_path / "out", "--known", known]
+    done = module(*command, root=tmp_path, cache=tmp_path / "cache")
+
+    assert done.returncode == 0, done.stdout
+    made = {path.name for path in (tmp_path / "out").glob("*.cubin")}
+    assert made == {f"cuda_block_tree-{d}.cubin" for d in variant("cuda_block_tree").dtypes}
+    before, after = pd.read_csv(known), read(tmp_path / "out")
+    differ = before["content_sha256"] != after["content_sha256"]
+    assert set(after.loc[differ, "variant"]) == {"cuda_block_tree"}
+    rest = [c for c in before if c not in ("content_sha256", "reason")]
+    pd.testing.assert_frame_equal(before[rest], after[rest])
+
+
+def test_what_failed_before_is_tried_again(tmp_path: Path, cache: Path):
+    failed = pd.read_csv(ROOT / "resources" / "sm_90.csv", dtype=str)
+    mine = failed["variant"] == "cuda_block_tree"
+    failed.loc[mine, ["status", "content_sha256"]] = ["failed", None]
+    failed.to_csv(tmp_path / "known.csv", index=False)
+    command = ["--arch", "sm_90", "--out", tmp_path / "out", "--known", tmp_path / "known.csv"]
+    done = module("kernels.build", *command, cache=cache)
+    assert ", 0 failed" in done.stdout
+    assert (tmp_path / "out" / "cuda_block_tree-float32.cubin").exists()
+
+
+def test_a_known_table_of_other_columns_is_refused(tmp_path: Path):
+    (tmp_path / "known.csv").write_text("arch,variant\nsm_90,cuda_block_tree\n")
+    with pytest.raises(
+        ValueError, match=r"known\.csv is no resources\.csv of today: expected arch,"
+    ):
+        build.build("sm_90", tmp_path / "out", tmp_path / "known.csv")
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path):
     with pytest.raises(
         ValueError, match="unknown architecture 'sm_1'; known: sm_80, sm_90, sm_100"

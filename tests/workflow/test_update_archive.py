@@ -98,6 +98,27 @@ def test_what_was_measured_with_other_code_is_not_kept(
     )
 
 
+def test_a_part_keeps_what_was_not_measured_again_though_it_is_stale(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    first = json.loads((archive / "hardware.json").read_text())
+    change(archive, "topk", "launch")
+    stale = (archive / "raw/topk.csv.gz").read_bytes()
+    second = rerun(archive, tmp_path / "second", 2, "launch")
+    pack(tmp_path / "second", archive, part=True)
+    verify_all(archive)
+    assert "stale, with other variants or points than today's: topk\n" in capsys.readouterr().out
+    assert (archive / "raw/topk.csv.gz").read_bytes() == stale
+    told = json.loads((archive / "hardware.json").read_text())
+    assert [of_sweep(told, name) for name in ALL] == [first, second, first]
+    # The next run measures it, and nothing else.
+    assert current(archive) == ["course_shapes", "launch"]
+    third = rerun(archive, tmp_path / "third", 3, "topk")
+    pack(tmp_path / "third", archive, keep=True)
+    told = json.loads((archive / "hardware.json").read_text())
+    assert [of_sweep(told, name) for name in ALL] == [first, second, third]
+
+
 @pytest.mark.parametrize("lost", ["variant", "point", "block", "timer"])
 def test_a_sweep_that_lacks_something_is_not_current(lost: str, archive: Path):
     table = read_raw(archive / "raw/course_shapes.csv.gz")
