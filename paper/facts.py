@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import jsonschema
@@ -18,8 +18,10 @@ import pandas as pd
 import typer
 import yaml
 
+from experiments.claims import BUILD
 from kernels.fingerprint import variant_sha256
 from kernels.registry import BY_NAME, ROOT
+from paper.complete import expected
 
 SCHEMA = ROOT.parent / "workflow" / "schemas" / "facts.schema.yaml"
 # The interval of a column, where the table has one.
@@ -53,23 +55,26 @@ def read_facts(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
     return asked
 
 
-def found(asked: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, dict[str, Any]]:
-    """The facts that ``folder``, a source's, has for ``asked``, by name.
+def found(
+    asked: Mapping[str, Mapping[str, Any]], folder: Path, build: Path = BUILD
+) -> dict[str, dict[str, Any]]:
+    """The facts of ``asked`` by name, from ``folder``, a source's, and of build/... from ``build``.
 
     Each has its ``text``, ``value``, the ends ``low`` and ``high`` of its interval (None without
     one), and whether it is ``stale``: measured with earlier code.  Raises BadFact.
     """
     facts = {}
     for name, wanted in asked.items():
+        root, *rest = PurePosixPath(wanted["table"]).parts
+        path = build.joinpath(*rest) if root == "build" else folder.joinpath(root, *rest)
         try:
-            facts[name] = _fact(wanted, folder)
+            facts[name] = _fact(wanted, path)
         except BadFact as error:
             raise BadFact(f"{name}: {error}") from error
     return facts
 
 
-def _fact(wanted: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    path = folder / wanted["table"]
+def _fact(wanted: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if not path.exists():
         raise BadFact(f"{path} is missing: make the source's tables first")
     if "key" in wanted:
@@ -78,29 +83,33 @@ def _fact(wanted: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise BadFact(f"{path} has no '{wanted['key']}'; it has {', '.join(told)}")
         value = told[wanted["key"]]
         return {**_written(value, wanted["as"]), "low": None, "high": None, "stale": False}
-    rows = _rows(_table(path), wanted["where"], path)
-    if wanted["take"] == "count":
+    table, where, take = _table(path), wanted["where"], wanted["take"]
+    rows = _rows(table, where, path)
+    if take == "count":
+        _all_there(wanted, table, table, path)
         return {**_written(len(rows), wanted["as"]), "low": None, "high": None, "stale": False}
     column = wanted["column"]
-    if column not in rows:
-        raise BadFact(f"{path} has no column '{column}'; it has {', '.join(rows)}")
-    rows = rows[rows[column].notna()]
-    if rows.empty:
-        raise BadFact(f"no row of {path} has {_said(wanted['where'])} and a {column}")
+    ok = rows["status"] == "ok" if "status" in rows else True
+    done = rows[_column(rows, column, path).notna() & ok]
+    if done.empty:
+        raise BadFact(f"no row of {path} has {_said(where)} and a {column}")
+    if take == "only" and len(done) > 1:
+        raise BadFact(f"{len(done)} rows of {path} have {_said(where)}, not one")
+    if take != "only":
+        if odd := len(rows) - len(done):
+            raise BadFact(
+                f"{odd} rows of {path} with {_said(where)} are not ok, or have no {column}"
+            )
+        _all_there(wanted, done, table, path)
     low = high = None
-    match wanted["take"]:
-        case "only":
-            if len(rows) > 1:
-                raise BadFact(f"{len(rows)} rows of {path} have {_said(wanted['where'])}, not one")
-            row = rows.iloc[0]
-        case "min" | "max" as end:
-            row = rows.loc[getattr(rows[column], f"idx{end}")()]
-        case _:
-            row = None
-    if row is not None and set(ends := INTERVALS.get(column, ("", ""))) <= set(rows):
-        low, high = (float(row[end]) for end in ends)
-    value = rows[column].median() if row is None else row[column]
-    return {**_written(value, wanted["as"]), "low": low, "high": high, "stale": _stale(rows)}
+    if take == "median":
+        value = done[column].median()
+    else:
+        row = done.iloc[0] if take == "only" else done.loc[getattr(done[column], f"idx{take}")()]
+        value = row[column]
+        if set(ends := INTERVALS.get(column, ("", ""))) <= set(done):
+            low, high = (float(row[end]) for end in ends)
+    return {**_written(value, wanted["as"]), "low": low, "high": high, "stale": _stale(done)}
 
 
 @cache
@@ -108,27 +117,44 @@ def _table(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, low_memory=False)
 
 
+def _column(table: pd.DataFrame, column: str, path: Path) -> pd.Series:
+    if column not in table:
+        raise BadFact(f"{path} has no column '{column}'; it has {', '.join(table)}")
+    return table[column]
+
+
 def _rows(table: pd.DataFrame, where: Mapping[str, Any], path: Path) -> pd.DataFrame:
+    """The rows of ``table``; each value that is named, ends of a range too, is one that it has."""
     for column, value in where.items():
-        if column not in table:
-            raise BadFact(f"{path} has no column '{column}'; it has {', '.join(table)}")
-        mine = table[column]
-        match value:
-            case {"from": least, "to": most}:
-                table = table[mine.between(least, most)]
-            case {"from": least}:
-                table = table[mine >= least]
-            case {"to": most}:
-                table = table[mine <= most]
-            case _:
-                values = value if isinstance(value, list) else [value]
-                if odd := [v for v in values if not (mine == v).any()]:
-                    raise BadFact(f"no row of {path} has {_said({**where, column: odd[0]})}")
-                table = table[mine.isin(values)]
+        mine = _column(table, column, path)
+        between = isinstance(value, dict)
+        named = [*value.values()] if between else value if isinstance(value, list) else [value]
+        if odd := [v for v in named if not (mine == v).any()]:
+            raise BadFact(f"no row of {path} has {_said({**where, column: odd[0]})}")
+        ends = (value.get("from", -math.inf), value.get("to", math.inf)) if between else ()
+        table = table[mine.between(*ends) if between else mine.isin(named)]
     return table
 
 
-def _said(where: Mapping[str, Any]) -> str:
+def _all_there(
+    wanted: Mapping[str, Any], rows: pd.DataFrame, table: pd.DataFrame, path: Path
+) -> None:
+    """Raises BadFact where ``rows``, which have a number, lack one of those that must be there."""
+    every = expected(wanted["table"], wanted["where"])
+    if every is None:
+        return
+    every = _rows(every, {k: v for k, v in wanted["where"].items() if k in every}, path)
+    keys = [str(_column(rows, column, path).name) for column in every]
+    told = every.merge(rows[keys].drop_duplicates(), how="left", indicator="side")
+    gone = told.loc[told["side"] == "left_only", keys]
+    if len(gone):
+        first = table.merge(gone.head(1), on=keys).get("status", pd.Series(dtype=str))
+        why = ", ".join(first[first != "ok"].unique()) or "the row is missing"
+        what = wanted.get("column", "row")
+        raise BadFact(f"{path} has no {what} of {_said(gone.iloc[0])}: {why}")
+
+
+def _said(where: Mapping[str, Any] | pd.Series) -> str:
     return ", ".join(f"{column} {value}" for column, value in where.items())
 
 
@@ -174,10 +200,11 @@ def main(
     lists: Annotated[list[Path], typer.Argument(help="paper/facts.yaml and its like")],
     folder: Annotated[Path, typer.Option(help="results/<source>")],
     out: Annotated[Path, typer.Option(help="the facts, as JSON")],
+    build: Annotated[Path, typer.Option(help="results/build, for compiled code")] = BUILD,
 ) -> None:
     """Write the facts of one source."""
     try:
-        facts = found(read_facts(lists), folder)
+        facts = found(read_facts(lists), folder, build)
     except BadFact as error:
         print(error)
         raise typer.Exit(2) from error

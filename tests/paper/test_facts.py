@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from paper.facts import BadFact, found, read_facts
+from tests.blog.source import claims
 from tests.commands import ROOT, module
+from tests.figures.conftest import resources_of, tidy_of
 
 SPEEDS = pd.DataFrame({
     "variant": ["a", "a", "b", "b"], "cols": [32, 1024, 32, 1024],
@@ -41,11 +43,11 @@ def test_one_row_gives_its_value_and_its_interval(folder: Path):
 @pytest.mark.parametrize(
     ("where", "take", "style", "text", "stale"),
     [
-        ({"variant": ["a", "b"]}, "min", "percent", "50.0%", True),
+        ({"cols": 32, "variant": ["a", "b"]}, "min", "percent", "50.0%", True),
         ({"variant": "a"}, "max", "ratio", "1.01", False),
-        ({"cols": {"from": 33, "to": 2000}}, "max", "ratio", "1.01", False),
+        ({"variant": "a", "cols": {"from": 32, "to": 1024}}, "max", "ratio", "1.01", False),
         ({"cols": {"to": 32}, "variant": "a"}, "only", "ratio", "0.988", False),
-        ({}, "median", "ratio", "0.988", True),
+        ({"cols": 32}, "median", "ratio", "0.744", True),
     ],
 )
 def test_of_several_rows_one_is_taken(
@@ -83,11 +85,81 @@ def test_rows_are_counted_and_keys_are_read(folder: Path):
         ({"where": {"variant": "b", "cols": 1024}}, "cols 1024 and a fraction_of_copy"),
         ({"where": {}, "column": "speed"}, "no column 'speed'"),
         ({"table": "tidy/none.csv", "where": {}}, "none.csv is missing"),
+        (
+            {"where": {"variant": "b"}, "take": "min"},
+            "1 rows .* are not ok, or have no fraction_of_copy",
+        ),
+        ({"where": {"variant": "a", "cols": {"from": 33}}, "take": "min"}, "has .*cols 33"),
+        ({"where": {"variant": "a", "cols": {"to": 999}}, "take": "max"}, "has .*cols 999"),
     ],
 )
 def test_what_is_not_there_is_named(folder: Path, asked: dict[str, Any], said: str):
     with pytest.raises(BadFact, match=said):
         fact(folder, **{"column": "fraction_of_copy", "take": "only", "as": "ratio", **asked})
+
+
+FRONTIER = {
+    "table": "tidy/frontier.csv", "column": "fraction_of_copy", "as": "ratio",
+    "where": {
+        "timer": "device", "variant": "frontier", "dtype": "float32",
+        "cols": {"from": 32, "to": 1_048_576},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("take", ["min", "max", "median"])
+def test_a_missing_row_of_a_sweep_is_named(folder: Path, take: str):
+    sweep = tidy_of("frontier")
+    asked = {**FRONTIER, "take": take}
+    for name, told in (("whole", ""), ("gap", "the row is missing"), ("wrong", "wrong")):
+        mine = (sweep["variant"] == "frontier") & (sweep["dtype"] == "float32")
+        at = mine & (sweep["cols"] == 65_536)
+        sweep.loc[at & (name == "wrong"), ["status", "timer", "fraction_of_copy"]] = (
+            "wrong", "none", None,
+        )  # fmt: skip
+        source = folder / name
+        (source / "tidy").mkdir(parents=True)
+        kept = sweep[~at] if name == "gap" else sweep
+        kept.to_csv(source / "tidy" / "frontier.csv", index=False)
+        if not told:
+            assert found({"it": asked}, source)["it"]["value"] > 0
+            continue
+        with pytest.raises(BadFact, match=f"cols 65536: {told}"):
+            found({"it": asked}, source)
+
+
+def test_a_number_of_what_is_not_ok_does_not_count(folder: Path):
+    wrong = SPEEDS.assign(status=["ok", "wrong", "ok", "skipped"])
+    wrong.to_csv(folder / "tidy" / "wrong.csv", index=False)
+    asked = {"table": "tidy/wrong.csv", "column": "median_us", "as": "us"}
+    assert fact(folder, where={"cols": 32}, take="max", **asked)["text"] == "12.3 µs"
+    with pytest.raises(BadFact, match=r"1 rows .* with variant a are not ok"):
+        fact(folder, where={"variant": "a"}, take="min", **asked)
+    with pytest.raises(BadFact, match=r"no row .* has variant a, cols 1024 and a median_us"):
+        fact(folder, where={"variant": "a", "cols": 1024}, take="only", **asked)
+
+
+def test_claims_are_counted_only_where_all_are_there(folder: Path):
+    table = claims()
+    asked = {"table": "claims.csv", "where": {}, "take": "count", "as": "int"}
+    table.to_csv(folder / "claims.csv", index=False)
+    assert fact(folder, **asked)["value"] == len(table)
+    some = folder / "some"
+    some.mkdir()
+    table[table["id"] != "C40"].to_csv(some / "claims.csv", index=False)
+    with pytest.raises(BadFact, match="has no row of id C40: the row is missing"):
+        fact(some, **asked)
+
+
+def test_compiled_code_is_that_of_the_build(folder: Path, tmp_path: Path):
+    table = tmp_path / "compiled" / "sm_90" / "resources.csv"
+    table.parent.mkdir(parents=True)
+    resources_of("sm_90").to_csv(table, index=False)
+    asked = {
+        "table": "build/sm_90/resources.csv", "column": "registers", "take": "only", "as": "int",
+        "where": {"variant": "triton_row", "dtype": "float32", "cols_held": 1024, "edges": False},
+    }  # fmt: skip
+    assert found({"it": asked}, folder, tmp_path / "compiled")["it"]["text"] == "25"
 
 
 @pytest.mark.parametrize(

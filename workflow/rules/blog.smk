@@ -4,12 +4,14 @@
 rule blog_facts:
     """Look up every number of the post's text; one that no table has stops the build, by name."""
     input:
+        "paper/complete.py",
         "paper/facts.py",
         "workflow/schemas/facts.schema.yaml",
         expand("results/{{source}}/tidy/{sweep}.csv", sweep=contents.SWEEPS),
         [f"results/{{source}}/{table}" for table in TABLE_FIGURES.values()],
         "results/{source}/claims.csv",
         "results/{source}/hardware.json",
+        "results/build/sm_90/resources.csv",
         facts="paper/blog/facts.yaml",
     output:
         "results/{source}/blog_facts.json",

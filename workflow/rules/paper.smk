@@ -8,6 +8,7 @@ rule paper_pdf:
             "paper/{name}",
             name=[
                 "build.py",
+                "complete.py",
                 "facts.py",
                 "facts.yaml",
                 "paper.typ",
