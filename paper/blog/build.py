@@ -2,15 +2,16 @@
 
     python -m paper.blog.build --folder results/archive-nvidia-h200 --build results/build \
         --profile results/archive-nvidia-h200/profile.csv \
-        --facts results/archive-nvidia-h200/facts.json --out blog.html
+        --facts results/archive-nvidia-h200/blog_facts.json --out blog.html
 
 The same inputs give the same bytes.  Whatever is missing is named, and no page is written.
 """
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jinja2
 import typer
@@ -36,11 +37,20 @@ def page(inputs: Inputs) -> str:
     return environment.get_template("page.html.j2").render(
         sections=sections,
         hardware=inputs.hardware(),
+        measured=measured(inputs.hardware()),
         style=(HERE / "style.css").read_text(),
         script=script,
         digest=digest,
         stale=any(DAGGER in section.body for section in sections),
     )
+
+
+def measured(hardware: Mapping[str, Any]) -> str:
+    """When, and on how many cards: some sweeps of an archive may be those of an earlier run."""
+    runs = [hardware, *hardware.get("earlier", {}).values()]
+    dates = sorted({run["measured_utc"][:10] for run in runs})
+    cards = len({run.get("gpu_id") for run in runs})
+    return f"measured {', '.join(dates)} on {cards} card{'s' * (cards > 1)}"
 
 
 def main(

@@ -1,15 +1,18 @@
 """What the page is made of, read so that whatever is missing is named in one sentence."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from experiments.tables import TIDY, BadTable, read_csv, validated
-from figures.page import BadInput, read_hardware, read_table
+from experiments.claims import read_verdicts
+from experiments.counts import read_counts
+from experiments.tables import TIDY, read_csv, validated
+from figures.page import BadInput, read_hardware
 
 FACT_KEYS = {"text", "value", "low", "high", "stale"}
 
@@ -40,9 +43,10 @@ class Inputs:
         for folder in self.figure_folders:
             if (path := folder / f"{name}.svg").is_file():
                 return path.read_text()
+        searched = ", ".join(str(folder) for folder in dict.fromkeys(self.figure_folders))
         raise BadPage(
-            f"figure '{name}' is missing: there is no {self.figure_folders[0] / name}.svg; make it "
-            "with: snakemake --cores 1 figures"
+            f"figure '{name}' is missing: no {name}.svg in {searched}; make it with: "
+            "snakemake --cores 1 blog"
         )
 
     def fact(self, name: str) -> Mapping[str, Any]:
@@ -59,22 +63,17 @@ class Inputs:
     def tidy(self, sweep: str) -> pd.DataFrame:
         """The TIDY table of ``sweep``, in the order of its file."""
         path = self.folder / "tidy" / f"{sweep}.csv"
-        try:
-            table = validated(TIDY, read_csv(path))
-        except (OSError, BadTable, ValueError) as error:
-            raise BadPage(
-                f"the tidy table of '{sweep}' is missing or broken ({path}: {first_line(error)}); "
-                f"make it with: snakemake --cores 1 {sweep}"
-            ) from error
-        return table
+        return _read(path, _read_tidy, f"tidy table of '{sweep}'", sweep)
 
-    def table(self, name: str) -> pd.DataFrame:
-        """A table beside the tidy ones, such as claims.csv."""
-        path = self.profile if name == "profile.csv" else self.folder / name
-        try:
-            return read_table(path, "make it with: snakemake --cores 1 figures claims")
-        except BadInput as error:
-            raise BadPage(str(error)) from error
+    @cached_property
+    def claims(self) -> pd.DataFrame:
+        """The verdicts: the table CLAIMS."""
+        return _read(self.folder / "claims.csv", read_verdicts, "table of claims", "claims")
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """What ncu counted: the table PROFILE, and whether each row is stale."""
+        return _read(self.profile, read_counts, "table of counts", "profile")
 
     def hardware(self) -> dict[str, Any]:
         """Static facts of the machine that measured."""
@@ -82,6 +81,20 @@ class Inputs:
             return read_hardware(self.folder / "hardware.json")
         except BadInput as error:
             raise BadPage(str(error)) from error
+
+
+def _read_tidy(path: Path) -> pd.DataFrame:
+    return validated(TIDY, read_csv(path))
+
+
+def _read(path: Path, read: Callable[[Path], pd.DataFrame], what: str, target: str) -> pd.DataFrame:
+    try:
+        return read(path)
+    except (OSError, ValueError) as error:  # pandas' own and BadTable are ValueErrors
+        raise BadPage(
+            f"the {what} is missing or broken ({path}: {first_line(error)}); "
+            f"make it with: snakemake --cores 1 {target}"
+        ) from error
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Post:
             "ladder_cols": tables.LADDER_COLS,
             "profiler": lambda: tables.profiler(i),
             "profiled": tables.PROFILED,
-            "traffic": lambda variant, cols: tables.traffic(i, variant, cols),
+            "counted": lambda variant, **at: tables.counted(i, variant, **at),
             "verdict": lambda name: tables.claim(i, name)["verdict"],
             "verdicts": lambda name: tables.verdicts(i, name),
             "errata": tables.errata,

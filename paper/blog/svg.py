@@ -7,6 +7,8 @@ a point are finer than any screen; cut there, a page of a dozen figures loses a 
 
 import re
 
+from paper.blog.inputs import BadPage
+
 METADATA = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
 # One global rule a figure would reach into the others: it goes to the page's style sheet.
 STYLE = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
@@ -21,12 +23,12 @@ SPACE = re.compile(r"\s*\n\s*")
 
 
 def inlined(svg: str, name: str, alt: str) -> str:
-    """``svg`` as an image of the page, called ``name`` and described by ``alt``."""
+    """``svg`` as an image of the page, with its ``name`` and description.  Raises BadPage."""
     svg = STYLE.sub("", METADATA.sub("", svg))
     opening = ROOT_TAG.search(svg)
     view = VIEW.search(opening[0]) if opening else None
     if not opening or not view:
-        raise ValueError(f"figure '{name}' is no SVG with a viewBox")
+        raise BadPage(f"figure '{name}' is no SVG with a viewBox; draw it again")
     used = set(USED.findall(svg))
     body = svg[opening.end() :]
     body = ID.sub(lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", body)

@@ -21,6 +21,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "blog-source", make)
 
 
+@pytest.fixture
+def mine(source: Path, tmp_path: Path) -> Path:
+    """A copy of the source that a test may spoil."""
+    return Path(shutil.copytree(source, tmp_path / "source"))
+
+
 @pytest.fixture(scope="session")
 def html(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page."""

@@ -1,7 +1,6 @@
 """The command: equal bytes for equal inputs, and one sentence for what is missing."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -10,17 +9,11 @@ import pytest
 from experiments.sweeps import SWEEPS
 from figures import FIGURES, TABLE_FIGURES
 from paper.blog import contents
-from paper.blog.build import page
+from paper.blog.build import measured, page
 from paper.blog.inputs import BadPage
 from tests.blog.source import inputs
 from tests.commands import module
 from workflow.tables import PROFILE_FIGURES
-
-
-@pytest.fixture
-def mine(source: Path, tmp_path: Path) -> Path:
-    """A copy of the source that a test may spoil."""
-    return Path(shutil.copytree(source, tmp_path / "source"))
 
 
 def test_the_post_shows_what_the_workflow_makes():
@@ -50,6 +43,7 @@ def test_a_missing_figure_ends_the_command_in_one_sentence(mine: Path, tmp_path:
     )  # fmt: skip
     assert done.returncode == 2
     assert "figure 'worklog' is missing" in done.stdout
+    assert str(mine / "figures") in done.stdout
     assert "Traceback" not in done.stdout
     assert not out.exists()
 
@@ -92,7 +86,11 @@ def without(path: Path, **where: object) -> None:
     ("name", "where", "told"),
     [
         ("claims.csv", {"id": "C18"}, "claims.csv has 0 rows with id C18"),
-        ("profile.csv", {"variant": "torch_naive"}, "variant torch_naive; expected one"),
+        (
+            "profile.csv",
+            {"variant": "torch_naive"},
+            "variant torch_naive, cols 8192, dtype float32; expected",
+        ),
         ("tidy/cuda_ladder.csv", {"variant": "cuda_float4"}, "variant cuda_float4"),
         ("raw/cuda_ladder.csv.gz", {"variant": "cuda_float4"}, "no block with cuda_float4"),
     ],
@@ -101,6 +99,20 @@ def test_a_missing_row_is_named(mine: Path, name: str, where: dict[str, object],
     without(mine / name, **where)
     with pytest.raises(BadPage, match=told):
         page(inputs(mine))
+
+
+def test_a_figure_that_is_none_is_named(mine: Path):
+    (mine / "figures" / "worklog.svg").write_text("")
+    with pytest.raises(BadPage, match="figure 'worklog' is no SVG"):
+        page(inputs(mine))
+
+
+def test_all_dates_and_cards_of_an_archive_are_told():
+    now = {"measured_utc": "2026-11-22T09:13:27Z", "gpu_id": "a"}
+    earlier = {"measured_utc": "2026-11-21T19:42:19Z", "gpu_id": "b"}
+    assert measured(now) == "measured 2026-11-22 on 1 card"
+    both = {**now, "earlier": {"topk": earlier, "worklog": earlier}}
+    assert measured(both) == "measured 2026-11-21, 2026-11-22 on 2 cards"
 
 
 def test_a_stale_fact_bears_a_dagger(source: Path, html: Path):
