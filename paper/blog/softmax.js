@@ -31,6 +31,13 @@ const Softmax = (() => {
     for (let first = 0; first < cols; first += block) found.push([first, Math.min(first + block, cols)]);
     return found;
   };
+  // Three digits, or all before the point; what is very large or small by its power of ten.
+  const shown = (v) => {
+    if (!Number.isFinite(v)) return Number.isNaN(v) ? "NaN" : v > 0 ? "∞" : "−∞";
+    const size = Math.abs(v) || 1;
+    if (size >= 1e5 || size < 1e-3) return v.toExponential(2).replace(/\.?0*e\+?/, "e");
+    return String(Number(v.toFixed(Math.max(0, 2 - Math.floor(Math.log10(size))))));
+  };
   const entropy = (p) => -p.reduce((h, x) => h + (x > 0 ? x * Math.log2(x) : x === 0 ? 0 : NaN), 0);
 
   function trace(input, block, algorithm) {
@@ -40,11 +47,13 @@ const Softmax = (() => {
     const state = {
       row: -1, first: 0, last: 0, phase: "start", told: "Nothing has been read yet.", reads: 0, writes: 0,
       max: input.map(() => null), sum: input.map(() => null), out: input.map(() => Array(cols).fill(null)),
+      // What the blocks of a split row leave in memory; nobody knows the row's maximum before they are merged.
+      pairs: input.map(() => (algorithm === "split" ? blocks(cols, block).map(() => null) : [])),
     };
     const steps = [];
     const note = (change) => {
       Object.assign(state, change);
-      steps.push({ ...state, max: [...state.max], sum: [...state.sum], out: state.out.map((r) => [...r]) });
+      steps.push({ ...state, max: [...state.max], sum: [...state.sum], out: state.out.map((r) => [...r]), pairs: state.pairs.map((r) => [...r]) });
     };
     const know = (row, { max, sum }) => {
       state.max[row] = max;
@@ -96,7 +105,7 @@ const Softmax = (() => {
           know(row, (known = merged(known, pair(x.slice(...b)))));
           const rose = before !== -Infinity && known.max > before;
           over(row, b, "maximum and sum", rose
-            ? `The maximum rose: the sum so far is multiplied by exp(${before} − ${known.max}).`
+            ? `The maximum rose: the sum so far is multiplied by exp(${shown(before)} − ${shown(known.max)}).`
             : "The block is read once for both the maximum and the sum.");
         }
         for (const b of blocks(cols, block)) {
@@ -105,19 +114,18 @@ const Softmax = (() => {
           over(row, b, "output", "The block is read again, divided and written.");
         }
       },
-      split(row, x) {
-        const parts = blocks(cols, block);
-        const pairs = parts.map((b) => {
-          const mine = pair(x.slice(...b));
+      pairs(row, x) {
+        blocks(cols, block).forEach((b, part) => {
           read(b[1] - b[0]);
+          state.pairs[row][part] = pair(x.slice(...b));
           state.writes += 2;
-          know(row, mine);
           over(row, b, "pairs", "Launch 1: a block of its own leaves its maximum and sum in memory.");
-          return mine;
         });
-        for (const b of parts) {
-          read(2 * pairs.length + b[1] - b[0]);
-          know(row, pairs.reduce(merged));
+      },
+      merge(row) {
+        for (const b of blocks(cols, block)) {
+          read(2 * state.pairs[row].length + b[1] - b[0]);
+          know(row, state.pairs[row].reduce(merged));
           write(row, ...b);
           over(row, b, "merge and output", "Launch 2: a block reads all pairs, merges them, reads its part again and writes.");
         }
@@ -125,25 +133,34 @@ const Softmax = (() => {
     };
 
     note({});
-    input.forEach((x, row) => kernels[algorithm](row, x));
+    // A launch has gone over all rows before the next begins.
+    for (const launch of algorithm === "split" ? ["pairs", "merge"] : [algorithm]) input.forEach((x, row) => kernels[launch](row, x));
     note({ row: -1, phase: "done", told: `Done: ${state.reads} elements read and ${state.writes} written.` });
     return steps;
   }
 
-  // A row of text: numbers apart by blanks or commas, -inf among them.
+  const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+
+  // A number, or -inf.  What Number() takes besides, such as Infinity and 0x10, nobody means here.
+  function value(word) {
+    const plain = word.replace("−", "-");
+    if (/^-inf$/i.test(plain)) return -Infinity;
+    if (!NUMBER.test(plain)) throw new RangeError(`'${word}' was typed; expected a number such as 1.5, or -inf, and blanks between numbers`);
+    if (!Number.isFinite(Number(plain))) throw new RangeError(`'${word}' was typed, which is too large; expected a finite number, or -inf`);
+    return Number(plain);
+  }
+
+  // Rows of text: numbers apart by blanks, with or without a comma.  A comma alone might be a decimal one.
   function parse(text, most = { rows: 4, cols: 16 }) {
-    const rows = text.split(/\n|;/).map((line) => line.trim()).filter(Boolean).map((line) =>
-      line.split(/[\s,]+/).filter(Boolean).map((word) => {
-        const value = /^[-−]inf(inity)?$/i.test(word) ? -Infinity : Number(word.replace("−", "-"));
-        if (Number.isNaN(value)) throw new RangeError(`'${word}' is no number; write 1.5 or -inf`);
-        return value;
-      }));
-    if (!rows.length || rows.length > most.rows) throw new RangeError(`${rows.length} rows; expected 1 to ${most.rows}`);
+    const rows = text.split(/\n|;/).map((line) => line.trim()).filter(Boolean)
+      .map((line) => line.split(/\s*,?\s+|,$/).filter(Boolean).map(value));
+    const typed = (n, word) => `${n} ${word}${n === 1 ? " was" : "s were"} typed`;
+    if (!rows.length || rows.length > most.rows) throw new RangeError(`${typed(rows.length, "row")}; expected 1 to ${most.rows}`);
+    if (rows.some((r) => r.length !== rows[0].length)) throw new RangeError(`rows of ${rows.map((r) => r.length).join(" and ")} numbers were typed; expected as many in each`);
     const cols = rows[0].length;
-    if (cols < 2 || cols > most.cols) throw new RangeError(`${cols} columns; expected 2 to ${most.cols}`);
-    if (rows.some((r) => r.length !== cols)) throw new RangeError(`rows of ${rows.map((r) => r.length).join(" and ")} columns; expected as many in each`);
+    if (cols < 2 || cols > most.cols) throw new RangeError(`${typed(cols, "column")}; expected 2 to ${most.cols}`);
     return rows;
   }
 
-  return { ALGORITHMS, trace, parse, entropy, highest };
+  return { ALGORITHMS, trace, parse, entropy, shown };
 })();

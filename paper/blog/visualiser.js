@@ -14,7 +14,7 @@
   let at = 0;
   let timer = null;
 
-  const told = (v, digits) => (v === null ? "–" : v !== v ? "NaN" : Number.isFinite(v) ? v.toFixed(digits) : v > 0 ? "∞" : "−∞");
+  const told = (v, digits) => (v === null ? "–" : digits && Number.isFinite(v) ? v.toFixed(digits) : Softmax.shown(v));
 
   function option(select, value, label) {
     const made = document.createElement("option");
@@ -47,14 +47,8 @@
     select.value = offered.includes(wanted) ? wanted : offered[offered.length - 1];
   }
 
-  function restart(values = input) {
+  function restart() {
     pause();
-    input = values;
-    find("rows").value = input.length;
-    find("cols").value = input[0].length;
-    find("typed").value = input.map((row) => row.map((v) => (v === -Infinity ? "-inf" : v)).join(" ")).join("\n");
-    find("error").textContent = "";
-    offerBlocks();
     const algorithm = find("algorithm").value;
     find("block").disabled = algorithm === "fast";
     steps = Softmax.trace(input, Number(find("block").value), algorithm);
@@ -62,31 +56,62 @@
     show(0);
   }
 
-  function grid(body, values, digits, mark) {
-    body.replaceChildren();
-    values.forEach((row, r) => {
-      const line = body.insertRow();
-      const head = element("th", `row ${r}`, line);
-      head.scope = "row";
-      row.forEach((v, c) => element("td", told(v, digits), line, mark(r, c, v)));
-    });
+  function use(values) {
+    input = values;
+    find("rows").value = input.length;
+    find("cols").value = input[0].length;
+    offerBlocks();
+    restart();
+  }
+
+  const written = () => input.map((row) => row.map((v) => (v === -Infinity ? "-inf" : v)).join(" ")).join("\n");
+
+  function write() {
+    find("typed").value = written();
+    find("error").textContent = "";
+  }
+
+  function line(body, head, cells, mark = () => "", span = () => 1) {
+    const row = body.insertRow();
+    element("th", head, row).scope = "row";
+    cells.forEach((text, i) => (element("td", text, row, mark(i)).colSpan = span(i)));
+  }
+
+  // The cells at work come into sight: the stage scrolls, the page does not.
+  function follow() {
+    const stage = find("stage");
+    const boxes = [...find("input").querySelectorAll(".now")].map((cell) => cell.getBoundingClientRect());
+    if (!boxes.length) return;
+    const frame = stage.getBoundingClientRect();
+    const heads = stage.querySelector("th").getBoundingClientRect().width;
+    const right = Math.max(...boxes.map((box) => box.right)) - frame.right;
+    const left = Math.min(...boxes.map((box) => box.left)) - frame.left - heads;
+    // Of what is wider than the stage, the first.
+    stage.scrollLeft += Math.min(left, Math.max(right, 0));
   }
 
   function show(step) {
     at = Math.max(0, Math.min(step, steps.length - 1));
     const s = steps[at];
-    const inBlock = (r, c) => r === s.row && c >= s.first && c < s.last;
     const writes = s.phase.includes("output");
-    grid(find("input"), input, 1, (r, c) => (inBlock(r, c) ? "now" : ""));
-    grid(find("output"), s.out, 3, (r, c, v) => (writes && inBlock(r, c) ? "now" : v === null ? "" : "done"));
-    const known = find("known");
-    known.replaceChildren();
+    const inBlock = (r, c) => r === s.row && c >= s.first && c < s.last;
+    const done = (v) => (v === null ? "" : "done");
+    for (const name of ["input", "pairs", "output", "known"]) find(name).replaceChildren();
+    input.forEach((row, r) => line(find("input"), `in ${r}`, row.map((v) => told(v)), (c) => (inBlock(r, c) ? "now" : "")));
+    s.pairs.forEach((pairs, r) => {
+      if (!pairs.length) return;
+      const block = Number(find("block").value);
+      const span = (i) => Math.min(block, input[0].length - i * block);
+      // A block leaves its own pair, and reads all of its row.
+      const mark = (i) => ((writes ? r === s.row : inBlock(r, i * block)) ? "now" : done(pairs[i]));
+      line(find("pairs"), `max ${r}`, pairs.map((p) => told(p && p.max)), mark, span);
+      line(find("pairs"), `sum ${r}`, pairs.map((p) => told(p && p.sum, 3)), mark, span);
+    });
     s.out.forEach((row, r) => {
+      line(find("output"), `out ${r}`, row.map((v) => told(v, 3)), (c) => (writes && inBlock(r, c) ? "now" : done(row[c])));
       const whole = row.every((v) => v !== null);
-      const line = known.insertRow();
-      const cells = [s.max[r], s.sum[r], whole ? row.reduce((a, b) => a + b, 0) : null, whole ? Softmax.entropy(row) : null];
-      element("th", r, line).scope = "row";
-      cells.forEach((v, i) => element("td", told(v, i ? 4 : 1), line));
+      const cells = [s.sum[r], whole ? row.reduce((a, b) => a + b, 0) : null, whole ? Softmax.entropy(row) : null];
+      line(find("known"), r, [told(s.max[r]), ...cells.map((v) => told(v, 4))]);
     });
     const elements = input.length * input[0].length;
     const counted = (n) => `${n} (${(n / elements).toFixed(2)} an element)`;
@@ -97,8 +122,10 @@
     find("status").textContent = s.told;
     find("step").value = at;
     find("counter").textContent = `step ${at} of ${steps.length - 1}`;
-    find("back").disabled = at === 0;
-    find("forward").disabled = at === steps.length - 1;
+    // A disabled button would lose the focus.
+    find("back").ariaDisabled = at === 0;
+    find("forward").ariaDisabled = at === steps.length - 1;
+    follow();
     if (at === steps.length - 1) pause();
   }
 
@@ -129,12 +156,21 @@
   for (let n = 2; n <= 16; n++) option(find("cols"), n);
   find("algorithm").value = "online";
 
-  const redraw = () => restart(random(Number(find("rows").value), Number(find("cols").value)));
-  find("random").addEventListener("click", redraw);
-  find("rows").addEventListener("change", redraw);
-  find("cols").addEventListener("change", redraw);
-  find("block").addEventListener("change", () => restart());
-  find("algorithm").addEventListener("change", () => restart());
+  const draw = () => use(random(Number(find("rows").value), Number(find("cols").value)));
+  const resize = () => {
+    // Another size is no reason to lose what was typed and not yet taken.
+    const kept = find("typed").value !== written();
+    draw();
+    if (!kept) write();
+  };
+  find("random").addEventListener("click", () => {
+    draw();
+    write();
+  });
+  find("rows").addEventListener("change", resize);
+  find("cols").addEventListener("change", resize);
+  find("block").addEventListener("change", restart);
+  find("algorithm").addEventListener("change", restart);
   find("run").addEventListener("click", run);
   find("back").addEventListener("click", () => step(-1));
   find("forward").addEventListener("click", () => step(1));
@@ -147,13 +183,16 @@
   });
   find("take").addEventListener("click", () => {
     try {
-      restart(Softmax.parse(find("typed").value));
+      use(Softmax.parse(find("typed").value));
+      write();
     } catch (error) {
       find("error").textContent = `${error.message}.`;
     }
   });
   find("stage").addEventListener("keydown", (event) => {
-    const act = { ArrowRight: () => step(1), ArrowLeft: () => step(-1), " ": run, Home: () => step(-steps.length) }[event.key];
+    const scroll = (by) => (find("stage").scrollLeft += by);
+    const keys = { ArrowRight: () => step(1), ArrowLeft: () => step(-1), " ": run, Home: () => step(-steps.length) };
+    const act = (event.shiftKey ? { ArrowRight: () => scroll(60), ArrowLeft: () => scroll(-60) } : keys)[event.key];
     if (!act) return;
     event.preventDefault();
     act();
@@ -168,5 +207,6 @@
 
   tool.querySelector(".still").hidden = true;
   tool.querySelector(".live").hidden = false;
-  restart();
+  use(input);
+  write();
 })();

@@ -57,6 +57,29 @@ def test_it_computes_and_counts_as_the_reference_does(page: Page, algorithm: str
             assert all(0 <= s["first"] < s["last"] <= cols for s in steps[1:-1])
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_maximum_never_falls_on_the_way(page: Page, algorithm: str):
+    x = np.array([[3, 2, 1, 0, -1], [-4, 2, 7, 7, 9]])
+    for before, after in itertools.pairwise(trace(page, x, 2, algorithm)):
+        for low, high in zip(before["max"], after["max"], strict=True):
+            assert low is None or low <= high
+
+
+def test_a_split_row_is_pairs_of_all_rows_and_then_outputs(page: Page):
+    x = np.array([[3, 2, 1, 0, -1], [-4, 2, 7, 7, 9]])
+    steps = trace(page, x, 2, "split")
+    launches = [(step["told"][:8], step["row"], step["first"]) for step in steps[1:-1]]
+    blocks = [(row, first) for row in (0, 1) for first in (0, 2, 4)]
+    assert launches == [(f"Launch {n}", *block) for n in (1, 2) for block in blocks]
+    # No block knows the row's maximum before the pairs are merged.
+    assert all(step["max"] == [None, None] for step in steps[: 1 + len(blocks)])
+    for (row, first), before, after in zip(blocks, steps, steps[1:], strict=False):
+        part = x[row, first : first + 2]
+        want = {"max": part.max(), "sum": pytest.approx(np.exp(part - part.max()).sum())}
+        assert before["pairs"][row][first // 2] is None
+        assert after["pairs"][row][first // 2] == want
+
+
 # A row of -inf is NaN, as torch's; a part that is -inf is not.
 SPECIAL = (
     [-INF, 1, 2, 3], [1, 2, -INF, -INF], [-INF, -INF, 0, 5], [-INF] * 4,
@@ -79,12 +102,18 @@ def test_an_unknown_algorithm_is_named(page: Page):
         trace(page, np.ones((1, 2)), 1, "four")
 
 
+NUMBER = "was typed; expected a number such as 1.5, or -inf, and blanks between numbers"
 BAD = {
-    "1 2\n3": "rows of 2 and 1 columns",
-    "1 x": "'x' is no number",
-    "1": "1 columns; expected 2 to 16",
-    "1 2\n" * 5: "5 rows; expected 1 to 4",
-    "": "0 rows; expected 1 to 4",
+    "1 2\n3": "rows of 2 and 1 numbers were typed; expected as many in each",
+    "1 x": f"'x' {NUMBER}",
+    "1": "1 column was typed; expected 2 to 16",
+    "1 2\n" * 5: "5 rows were typed; expected 1 to 4",
+    "": "0 rows were typed; expected 1 to 4",
+    "1,5 2": f"'1,5' {NUMBER}",
+    "0x10 2": f"'0x10' {NUMBER}",
+    "Infinity 2": f"'Infinity' {NUMBER}",
+    "inf 2": f"'inf' {NUMBER}",
+    "1e400 2": "'1e400' was typed, which is too large; expected a finite number, or -inf",
 }
 
 
@@ -94,7 +123,7 @@ def test_bad_input_is_told_and_nothing_changes(page: Page):
     for text, told in BAD.items():
         tool.locator("[data-typed]").fill(text)
         tool.locator("[data-take]").click()
-        assert told in tool.locator("[data-error]").inner_text()
+        assert tool.locator("[data-error]").inner_text() == f"{told}."
         assert tool.locator("[data-input]").inner_text() == before
 
 
@@ -130,6 +159,122 @@ def test_typed_input_reaches_the_right_result_by_hand(page: Page, algorithm: str
     reads, writes = moved(2, 5, 2 if algorithm != "fast" else 8, algorithm)
     assert tool.locator("[data-reads]").inner_text() == f"{reads} ({reads / 10:.2f} an element)"
     assert tool.locator("[data-writes]").inner_text() == f"{writes} ({writes / 10:.2f} an element)"
+
+
+def take(tool: Locator, text: str) -> None:
+    tool.locator("[data-typed]").fill(text)
+    tool.locator("[data-take]").click()
+
+
+def test_what_was_typed_is_kept_until_it_is_taken(page: Page):
+    tool = opened(page)
+    typed = tool.locator("[data-typed]")
+    typed.fill("1 2 3 4")
+    for name, value in {"algorithm": "split", "block": "2", "rows": "3", "cols": "6"}.items():
+        tool.locator(f"[data-{name}]").select_option(value)
+        assert typed.input_value() == "1 2 3 4"
+    tool.locator("[data-random]").click()
+    assert [len(row.split()) for row in typed.input_value().split("\n")] == [6] * 3
+    take(tool, "1, 2,\n3, 4e0")
+    assert typed.input_value() == "1 2\n3 4"
+    tool.locator("[data-cols]").select_option("4")
+    assert [len(row.split()) for row in typed.input_value().split("\n")] == [4] * 2
+
+
+def test_numbers_have_the_digits_that_they_need(page: Page):
+    told = {
+        "0.04": "0.04", "0.25": "0.25", "-2": "-2", "0.5": "0.5", "-12.25": "-12.3",
+        "1234.5": "1235", "0": "0", "1e20": "1e20", "-123456": "-1.23e5", "0.0001": "1e-4",
+        "1.00e5": "1e5", "1.05e9": "1.05e9", "-inf": "−∞",
+    }  # fmt: skip
+    tool = opened(page)
+    take(tool, " ".join(told))
+    assert cells(tool, "input")[0][1:] == list(told.values())
+    take(tool, "0.04 0.25")
+    while tool.locator("[data-forward]").is_enabled():
+        tool.locator("[data-forward]").click()
+    assert cells(tool, "known")[0][1] == "0.25"
+
+
+def test_a_split_row_shows_a_pair_for_every_block(page: Page):
+    tool = opened(page)
+    take(tool, "3 2 1 0 -1")
+    tool.locator("[data-block]").select_option("2")
+    assert cells(tool, "pairs") == []
+    tool.locator("[data-algorithm]").select_option("split")
+    seen = []
+    for _ in range(5):
+        (high, total), (known,) = cells(tool, "pairs"), cells(tool, "known")
+        seen.append((high[1:], total[1:], known[1]))
+        tool.locator("[data-forward]").click()
+    assert seen == [
+        (["–", "–", "–"], ["–", "–", "–"], "–"),
+        (["3", "–", "–"], ["1.368", "–", "–"], "–"),
+        (["3", "1", "–"], ["1.368", "1.368", "–"], "–"),
+        (["3", "1", "-1"], ["1.368", "1.368", "1.000"], "–"),
+        (["3", "1", "-1"], ["1.368", "1.368", "1.000"], "3"),
+    ]
+    assert len(cells(tool, "input")[0]) == 6
+
+
+# Of the cells at work in the stage: how far they lie inside, on the left and on the right.
+INSIDE = """stage => {
+  const cells = [...stage.querySelectorAll("[data-input] .now, [data-output] .now")];
+  const boxes = cells.map(cell => cell.getBoundingClientRect());
+  const from = stage.querySelector("th").getBoundingClientRect().right;
+  const to = stage.getBoundingClientRect().right;
+  return boxes.flatMap(box => [box.left - from, to - box.right]);
+}"""
+
+
+@pytest.mark.parametrize("algorithm", ["three", "online", "split"])
+def test_what_is_at_work_is_in_sight_on_a_phone(page: Page, algorithm: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    tool = page.locator("#visualiser")
+    tool.locator("[data-rows]").select_option("1")
+    tool.locator("[data-cols]").select_option("16")
+    tool.locator("[data-algorithm]").select_option(algorithm)
+    stage = tool.locator("[data-stage]")
+    stage.focus()
+    place = page.evaluate("scrollY")
+    inner = int(tool.locator("[data-step]").get_attribute("max") or 0) - 1
+    for key in ["ArrowRight"] * inner + ["ArrowLeft"] * (inner - 1):
+        page.keyboard.press(key)
+        inside = stage.evaluate(INSIDE)
+        assert len(inside) >= 8
+        # A place is a whole number of pixels.
+        assert min(inside) >= -1
+    assert stage.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert page.evaluate("scrollY") == place
+
+
+def test_shift_and_arrows_scroll_the_stage(page: Page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    tool = page.locator("#visualiser")
+    tool.locator("[data-cols]").select_option("16")
+    stage = tool.locator("[data-stage]")
+    stage.focus()
+    for _ in range(20):
+        page.keyboard.press("Shift+ArrowRight")
+    expect(stage.locator("[data-input] tr").first.locator("td").last).to_be_in_viewport(ratio=1)
+    assert tool.locator("[data-step]").input_value() == "0"
+    for _ in range(20):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert stage.evaluate("e => e.scrollLeft") == 0
+
+
+@pytest.mark.parametrize("name", ["forward", "back"])
+def test_a_step_at_an_end_keeps_the_focus(page: Page, name: str):
+    button = page.locator(f"#visualiser [data-{name}]")
+    button.focus()
+    for _ in range(30):
+        page.keyboard.press("Enter")
+    expect(button).to_be_focused()
+    expect(button).to_have_attribute("aria-disabled", "true")
+    assert (
+        page.locator("#visualiser [data-phase]").inner_text()
+        == {"forward": "done", "back": "start"}[name]
+    )
 
 
 def test_it_runs_pauses_and_goes_back(page: Page):
