@@ -13,10 +13,10 @@ const Chart = (() => {
     return made;
   }
 
-  // 64, 1k (1024), 1M (1024 x 1024) on axes of shapes, as in the figures.
+  // 64, 1k (1024), 1M (1024 x 1024) on axes of shapes, as in the figures; others in full.
   function human(value) {
     for (const [size, unit] of [[2 ** 20, "M"], [2 ** 10, "k"]]) if (value >= size && value % size === 0) return `${value / size}${unit}`;
-    return String(Number(value.toPrecision(4)));
+    return value.toLocaleString("en");
   }
 
   const scale = (low, high, from, to, log) => {
@@ -39,6 +39,13 @@ const Chart = (() => {
     const step = power * [1, 2, 5, 10].find((s) => s * power >= rough);
     const from = log ? Math.ceil(low / step) * step : 0;
     return Array.from({ length: 12 }, (_, i) => Number((from + i * step).toPrecision(12))).filter((v) => v <= high && (!log || v > 0));
+  }
+
+  // Those of ``values`` that lie ``least`` from one another where ``x`` puts them.
+  function apart(values, x, least) {
+    const found = [];
+    for (const v of [...values].sort((a, b) => a - b)) if (!found.length || x(v) - x(found.at(-1)) >= least) found.push(v);
+    return found;
   }
 
   // A marker around (0, 0): a disc, a polygon, a star or spokes.
@@ -92,7 +99,10 @@ const Chart = (() => {
       element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), stroke: "#e4e4e4" }, svg);
       element("text", { x: left - 6, y: y(t) + 4, "text-anchor": "end" }, svg).textContent = Number(t.toPrecision(4));
     }
-    for (const t of ticks(...xDomain, axes.xLog, 2, Math.floor(width / 75))) {
+    const most = Math.floor(width / 75);
+    const round = ticks(...xDomain, axes.xLog, 2, most);
+    // Between two powers of two, and about one, the numbers are those of the points.
+    for (const t of round.length > 1 ? round : apart(xs, x, (width - left - right) / most)) {
       element("line", { x1: x(t), x2: x(t), y1: top, y2: height - bottom, stroke: "#eeeeee" }, svg);
       element("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, svg).textContent = human(t);
     }
@@ -124,5 +134,5 @@ const Chart = (() => {
     return drawn;
   }
 
-  return { draw, key, human };
+  return { draw, key };
 })();

@@ -7,10 +7,10 @@
   const find = (name) => tool.querySelector(`[data-${name}]`);
   const { sweeps, looks } = JSON.parse(document.getElementById("explorer-data").textContent);
   const QUANTITIES = {
-    fraction_of_copy: { label: "fraction of copy", low: "fraction_low", high: "fraction_high", unit: "" },
-    useful_gbps: { label: "useful GB/s", unit: " GB/s" },
-    median_us: { label: "microseconds", low: "ci_low_us", high: "ci_high_us", unit: " µs" },
-    speedup_vs_torch: { label: "speed against torch", low: "speedup_low", high: "speedup_high", unit: "×" },
+    fraction_of_copy: { label: "fraction of copy", low: "fraction_low", high: "fraction_high" },
+    useful_gbps: { label: "useful GB/s" },
+    median_us: { label: "microseconds", low: "ci_low_us", high: "ci_high_us" },
+    speedup_vs_torch: { label: "speed against torch", low: "speedup_low", high: "speedup_high" },
   };
   const ALL = "all";
   const DTYPES = ["float32", "float16", "bfloat16"];
@@ -170,7 +170,7 @@
     link.href = `#row-${find("sweep").value}-${t.line[i]}`;
     link.textContent = `line ${t.line[i]} of tidy/${find("sweep").value}.csv`;
     link.addEventListener("click", (event) => {
-      // The browser would put the row at the very edge; the address is set all the same.
+      // The chart stays as it is, which a new address would not allow; the address is set all the same.
       event.preventDefault();
       history.replaceState(null, "", link.hash);
       reveal(i);
@@ -244,6 +244,24 @@
     row.scrollIntoView({ block: "center" });
   }
 
+  // The row that an address such as #row-vocab_scaling-64 names, chosen and shown as its link shows it.
+  function open(hash) {
+    const [, sweep, line] = /^#row-(\w+)-(\d+)$/.exec(hash) ?? [];
+    const i = Object.hasOwn(sweeps, sweep) ? sweeps[sweep].line.indexOf(Number(line)) : -1;
+    if (i < 0) return;
+    find("sweep").value = sweep;
+    hidden.delete(sweeps[sweep].codes.variant[sweeps[sweep].at.variant[i]]);
+    offer();
+    if (text("timer", i) !== "none") find("timer").value = text("timer", i);
+    find("dtype").value = text("dtype", i);
+    offerFixed();
+    find("fixed").value = table()[find("axis").value === "cols" ? "rows" : "cols"][i];
+    find("lie").value = whole(i);
+    draw();
+    select(drawn.findIndex((p) => p.index === i));
+    reveal(i);
+  }
+
   fill(find("sweep"), Object.keys(sweeps), (v) => v.replaceAll("_", " "));
   fill(find("quantity"), Object.keys(QUANTITIES), (v) => QUANTITIES[v].label);
   const again = { sweep: () => offer(), timer: offerFixed, dtype: offerFixed, axis: offerFixed };
@@ -272,4 +290,6 @@
   tool.querySelector(".live").hidden = false;
   offer();
   draw();
+  open(location.hash);
+  addEventListener("hashchange", () => open(location.hash));
 })();

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from figures.look import LOOKS
 from paper.blog import contents
@@ -192,3 +192,61 @@ def test_a_chosen_point_outlives_a_change_of_the_window(page: Page, tool: Locato
     assert tool.locator("[data-readout]").inner_text() == told
     assert tool.locator(".point.on").count() == 1
     assert tool.locator("[data-rows] tr.on").count() == 1
+
+
+@pytest.mark.parametrize("sweep", ["vocab_scaling", "few_rows", contents.SWEEPS[-1]])
+def test_an_address_leads_to_its_row(browser: Browser, html: Path, source: Path, sweep: str):
+    table = pd.read_csv(source / "tidy" / f"{sweep}.csv")
+    # The last row, as far as can be from what the page shows at first.
+    last = table[table["variant"].isin(LOOKS)].iloc[-1]
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{html.as_uri()}#row-{sweep}-{last.name + 2}")
+        tool = page.locator("#explorer")
+        assert tool.locator("[data-sweep]").input_value() == sweep
+        assert tool.locator("[data-dtype]").input_value() == last["dtype"]
+        row = tool.locator("[data-rows] tr.on")
+        expect(row).to_be_in_viewport()
+        cells = row.inner_text().split("\t")
+        assert [cells[0], cells[1], cells[4], cells[5]] == [
+            str(last.name + 2), last["variant"], str(last["rows"]), str(last["cols"])
+        ]  # fmt: skip
+        assert tool.locator(".point.on").count() == 1
+        assert f"line {last.name + 2} of" in tool.locator("[data-readout]").inner_text()
+
+
+@pytest.mark.parametrize("name", ["row-vocab_scaling-1", "row-nothing-2", "row-constructor-2"])
+def test_an_address_of_no_row_changes_nothing(page: Page, html: Path, name: str):
+    page.goto(f"{html.as_uri()}#{name}")
+    page.reload()
+    assert page.locator("#explorer tr.on").count() == 0
+    assert page.locator("#explorer .point").count() > 0
+
+
+def across(tool: Locator) -> list[str]:
+    """The numbers along the x axis."""
+    texts = tool.locator("[data-chart] text[text-anchor=middle]").all_text_contents()
+    return [text for text in texts if re.search(r"\d", text)]
+
+
+def test_one_width_off_a_power_of_two_has_its_number(tool: Locator):
+    choose(tool, sweep="vocab_scaling", dtype="float32", lie="off 16 bytes")
+    assert across(tool) == ["50,257"]
+
+
+def test_every_axis_has_numbers(page: Page):
+    for xs, want in {
+        (50_257,): ["50,257"],
+        (2200, 2210, 3000): ["2,200", "3,000"],
+        (3000, 3001, 3002): ["3,000"],
+        (2048, 4096): ["2k", "4k"],
+        (64, 2**20): ["64", "512", "4k", "32k", "256k"],
+    }.items():
+        points = [{"x": x, "y": 1, "low": 1, "high": 1, "index": 0} for x in xs]
+        page.evaluate(
+            """points => Chart.draw(document.querySelector("[data-chart]"),
+                [{ look: { colour: "#000", dash: [], marker: null }, points }],
+                { xLog: true, yLog: false, xLabel: "", yLabel: "" }, 390)""",
+            points,
+        )
+        assert across(page.locator("#explorer")) == want
