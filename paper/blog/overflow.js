@@ -29,6 +29,11 @@ function softmaxIn(round, input, stable) {
   const find = (name) => tool.querySelector(`[data-${name}]`);
   const told = (v) => (Number.isFinite(v) ? (Math.abs(v) >= 1e5 ? v.toExponential(2) : v.toFixed(3)) : v !== v ? "NaN" : "∞");
   const logits = [1, 2, 3];
+  // Outputs of a softmax add up to 1, but for rounding.
+  const fate = (out) => {
+    const sum = out.reduce((a, b) => a + b, 0);
+    return Number.isNaN(sum) ? "nan" : Math.abs(sum - 1) < 0.01 ? "right" : "silent";
+  };
 
   function show() {
     const shift = Number(find("shift").value);
@@ -48,6 +53,8 @@ function softmaxIn(round, input, stable) {
         td.textContent = cell;
         if (/NaN|∞/.test(cell)) td.className = "bad";
       }
+      row.lastChild.classList.toggle("bad", fate(out) !== "right");
+      if (!stable) for (const said of tool.querySelectorAll("[data-fate]")) said.hidden = said.dataset.fate !== fate(out);
     }
   }
   find("shift").addEventListener("input", show);

@@ -118,3 +118,18 @@ def test_the_demonstration_overflows_and_does_not(page: Page, dtype: str, least:
         # Of inputs up to shift + 3 the largest exponential overflows first.
         assert ("NaN" in plain) == (shift == least)
         assert safe.split("\t")[-1] == "0.090, 0.245, 0.665"
+
+
+def test_a_wrong_result_that_is_finite_is_marked(page: Page):
+    tool = page.locator("#overflow")
+    tool.locator("[data-dtype]").select_option("float16")
+    fates = {7: "right", 8: "silent", 9: "nan"}
+    for shift, fate in fates.items():
+        tool.locator("[data-shift]").fill(str(shift))
+        plain, safe = (row.locator("td").last for row in tool.locator("[data-body] tr").all())
+        assert ("bad" in (plain.get_attribute("class") or "")) == (fate != "right")
+        assert "bad" not in (safe.get_attribute("class") or "")
+        assert (plain.inner_text() == "0.000, 0.000, 0.000") == (fate == "silent")
+        said = tool.locator("[data-fate]:visible")
+        assert said.count() == 1
+        assert said.get_attribute("data-fate") == fate
