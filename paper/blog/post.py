@@ -6,9 +6,10 @@ definition or belongs to the example.  A digit that is neither fails tests/blog/
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markdown_it import MarkdownIt
@@ -98,16 +99,16 @@ class Post:
     # --- Numbers ------------------------------------------------------------------------------
 
     def _fact(self, name: str) -> str:
-        """The text of a fact; pointing at it shows its interval."""
+        """The text of a fact; pointing at it, a tap or the Tab key shows its interval."""
         fact = self.inputs.fact(name)
         text = html.escape(str(fact["text"]))
-        title = ""
-        if fact["low"] is not None and fact["high"] is not None:
-            title = f' title="interval: {fact["low"]:.4g} to {fact["high"]:.4g}"'
+        # No button, though it can be focused: where pages are simplified, buttons are left out.
+        interval = _interval(fact)
+        shown = f' tabindex="0" aria-description="interval: {interval}"' if interval else ""
         dagger = ""
         if fact["stale"]:
             dagger = f'<a class="stale" href="#stale" aria-label="{EARLIER}">{tables.DAGGER}</a>'
-        return f'<span class="fact" data-fact="{name}"{title}>{text}</span>{dagger}'
+        return f'<span class="fact" data-fact="{name}"{shown}>{text}</span>{dagger}'
 
     # --- Parts --------------------------------------------------------------------------------
 
@@ -134,6 +135,17 @@ class Post:
             f' aria-label="Figure {self._figures}">{svg}</div>'
             f"<figcaption><b>Figure {self._figures}.</b> {caption}</figcaption></figure>"
         )
+
+
+def _interval(fact: Mapping[str, Any]) -> str:
+    """The ends of the interval, with the decimals and the unit of the fact; "" where they agree."""
+    written = re.fullmatch(r"-?[\d,]+(?:\.(\d+))?(.*)", str(fact["text"]))
+    if written is None or fact["low"] is None or fact["high"] is None:
+        return ""
+    decimals, unit = len(written[1] or ""), html.escape(written[2])
+    times = 100 if unit == "%" else 1
+    low, high = (f"{times * fact[end]:,.{decimals}f}" for end in ("low", "high"))
+    return f"{low} to {high}{unit}" if low != high else ""
 
 
 def _anchored(heading: re.Match[str]) -> str:

@@ -123,3 +123,22 @@ def test_a_stale_fact_bears_a_dagger(source: Path, html: Path):
         after = text.split(f'data-fact="{name}"')[1].split("</span>")[1]
         assert after.startswith('<a class="stale" href="#stale"')
     assert 'id="stale"' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "interval"),
+    [
+        ("1,360 µs", 1358.9, 1360.8, "1,359 to 1,361 µs"),
+        ("98.7%", 0.9812, 0.99, "98.1 to 99.0%"),
+        ("9.98", 9.9, 10.123, "9.90 to 10.12"),
+        ("12,288", 12288.0, 12288.0, ""),
+        ("5.12", 5.118, 5.121, ""),
+        ("132", None, None, ""),
+    ],
+)
+def test_an_interval_is_written_as_its_fact(
+    mine: Path, text: str, low: float | None, high: float | None, interval: str
+):
+    spoil_fact(mine / "facts.json", text=text, low=low, high=high)
+    told = page(inputs(mine)).split('data-fact="blog_copy"')[1].split(">")[0]
+    assert told == (f' tabindex="0" aria-description="interval: {interval}"' if interval else "")

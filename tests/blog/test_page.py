@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
@@ -133,3 +133,41 @@ def test_a_wrong_result_that_is_finite_is_marked(page: Page):
         said = tool.locator("[data-fate]:visible")
         assert said.count() == 1
         assert said.get_attribute("data-fate") == fate
+
+
+def bubble(fact: Locator) -> str:
+    """What the page shows beside ``fact``."""
+    return fact.evaluate("e => getComputedStyle(e, '::after').content")
+
+
+def test_an_interval_is_shown_to_pointer_keyboard_and_touch(browser: Browser, html: Path):
+    size = dict(zip(("width", "height"), WIDTHS["phone"], strict=True))
+    for scripts in (True, False):
+        with browser.new_context(
+            viewport=size,  # type: ignore[arg-type]
+            has_touch=True,
+            java_script_enabled=scripts,
+        ) as context:
+            page = context.new_page()
+            page.goto(html.as_uri())
+            first, second, third = (page.locator(".fact[tabindex]").nth(n) for n in range(3))
+            assert bubble(first) == "none"
+            first.focus()
+            assert "interval: 0.980 to 0.990" in bubble(first)
+            while not second.evaluate("e => e === document.activeElement"):
+                page.keyboard.press("Tab")
+            assert "interval" in bubble(second)
+            assert bubble(first) == "none"
+            first.hover()
+            assert "interval" in bubble(first)
+            third.tap()
+            assert "interval" in bubble(third)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_interval_makes_the_page_wider(page: Page, width: str):
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    page.set_viewport_size(size)  # type: ignore[arg-type]
+    for fact in page.locator(".fact[tabindex]").all():
+        fact.focus()
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
