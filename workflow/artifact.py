@@ -40,11 +40,11 @@ class Row(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """One target: ``times`` names its benchmark file, ``figures`` what it draws."""
+    """One target: ``times`` names its benchmark file, ``makes`` its figures and files."""
 
     target: str
     needs: str
-    figures: tuple[str, ...]
+    makes: tuple[str, ...]
     times: str = ""
 
 
@@ -58,6 +58,9 @@ EXPERIMENTS = (
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
+    Experiment("paper", "the above", ("paper.pdf",)),
+    Experiment("blog", "the above", ("blog.html",)),
+    Experiment("report", "the above", ("report.html",)),
 )
 
 
@@ -118,8 +121,8 @@ def claims() -> str:
 
 
 def experiments() -> str:
-    """A row an experiment: command, needs, minutes, figures, claims, variation."""
-    heads = ["command", "needs", "minutes", "draws", "decides", "expected variation"]
+    """A row an experiment: command, needs, minutes, results, claims, variation."""
+    heads = ["command", "needs", "minutes", "makes", "decides", "expected variation"]
     return table(heads, map(_experiment, EXPERIMENTS))
 
 
@@ -131,7 +134,7 @@ def _experiment(experiment: Experiment) -> list[str]:
         f"`snakemake --cores 1 {experiment.target}`",
         experiment.needs,
         took(experiment.times),
-        ", ".join(f"`{name}`" for name in experiment.figures) or NONE,
+        ", ".join(f"`{name}`" for name in experiment.makes) or NONE,
         f"{', '.join(decided)} ({summary})" if decided else NONE,
         varies(experiment.target),
     ]

@@ -57,6 +57,7 @@ def findings(gpu: Gpu | None) -> Iterator[Finding]:
         yield archived(gpu)
         yield from of_gpu(gpu)
     yield from tools(gpu)
+    yield browser()
 
 
 def system() -> Finding:
@@ -211,14 +212,24 @@ def tools(gpu: Gpu | None) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def browser() -> Finding:
+    """Whether there is a browser in which the post can be tested."""
+    if found := machine.browser():
+        return Finding(OK, f"{found}: make test opens the post in it")
+    return Finding(
+        NOTE, "no Chromium: make test installs one with apt-get (as root), and nothing else needs "
+        "it; or name one, as in CHROMIUM=/path make test",
+    )  # fmt: skip
+
+
 def outlook(gpu: Gpu | None) -> str:
     """What `snakemake --cores 1` does here, and what cannot be asked for."""
     if gpu is None and DEFAULT_ARCHIVE not in recorded():
         return f"make has nothing to draw: no GPU, and no recorded run of '{DEFAULT_ARCHIVE}'"
     if gpu is None:
         return (
-            "make (or snakemake --cores 1) compiles every kernel, draws the run recorded on "
-            f"{DEFAULT_ARCHIVE}, and judges every claim on it\n"
+            f"make (or snakemake --cores 1) draws the run recorded on {DEFAULT_ARCHIVE}, judges "
+            "every claim on it, and sets the paper and the post\n"
             "make smoke and make test run here too; the targets archive, update_archive and tune "
             "need a GPU"
         )

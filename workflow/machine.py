@@ -1,5 +1,6 @@
 """What this machine is, asked with the standard library before anything is installed."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # The first driver that loads code made for CUDA 13.0.
 DRIVER = 580
+# What Debian, other systems and Google call it.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What is drawn where nothing can be measured.
 DEFAULT_ARCHIVE = "nvidia-h200"
 
@@ -108,6 +111,13 @@ def installed(package: str) -> str | None:
         return version(package).split("+")[0]
     except PackageNotFoundError:
         return None
+
+
+def browser() -> str | None:
+    """The Chromium that CHROMIUM names, or one that is installed; None where there is none."""
+    named = os.environ.get("CHROMIUM")
+    found = map(shutil.which, [named] if named else BROWSERS)
+    return next(filter(None, found), None)
 
 
 def compiler() -> str | None:

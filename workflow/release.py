@@ -25,16 +25,17 @@ from workflow.machine import DEFAULT_ARCHIVE, ROOT
 
 NAME = "softmax-roofline"
 RESULTS = f"results/archive-{DEFAULT_ARCHIVE}"
-# What a release shows of the results: the paper and the page as far as they are made.
+# What a release shows of the results.
 SHOWN = (
     *(f"{RESULTS}/{name}" for name in ("figures/*", "claims.*", "goals.*", "tidy/*.csv")),
-    *(f"{RESULTS}/{name}" for name in ("*.pdf", "paper/*.pdf", "*.html", "blog/*.html")),
+    *(f"{RESULTS}/{name}" for name in ("paper.pdf", "blog.html")),
     *("results/build/figures/*", "results/build/registers.*", "results/build/*/resources.csv"),
 )
-# It tells when it was made and where: two are never the same.
-LEFT_OUT = "report.html"
 # Without these there is nothing to release.
-NEEDED = tuple(f"{RESULTS}/{name}" for name in ("claims.csv", "claims.md", "goals.csv", "goals.md"))
+NEEDED = tuple(
+    f"{RESULTS}/{name}"
+    for name in ("claims.csv", "claims.md", "goals.csv", "goals.md", "paper.pdf", "blog.html")
+)
 SUMS = "SHA256SUMS"
 
 
@@ -86,8 +87,7 @@ def contents(root: Path) -> dict[str, bytes]:
         )
     names = git(root, "ls-files", "-z").split("\0")[:-1]
     made = [path for pattern in SHOWN for path in root.glob(pattern) if path.is_file()]
-    shown = (path.relative_to(root).as_posix() for path in made if path.name != LEFT_OUT)
-    paths = {*names, *shown}
+    paths = {*names, *(path.relative_to(root).as_posix() for path in made)}
     return {name: (root / name).read_bytes() for name in sorted(paths)}
 
 

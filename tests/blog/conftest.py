@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from paper.blog.build import page as built
 from tests.blog.source import inputs, make
 from tests.shared import once
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+from workflow import machine
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +28,9 @@ def mine(source: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def html(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page."""
+    """The page: of made-up measurements, or the one that PAGE names."""
+    if named := os.environ.get("PAGE"):
+        return Path(named).resolve()
 
     def build(folder: Path) -> None:
         (folder / "blog.html").write_text(built(inputs(source)))
@@ -39,13 +40,12 @@ def html(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    named = [os.environ["CHROMIUM"]] if os.environ.get("CHROMIUM") else BROWSERS
-    found = next((path for name in named if (path := shutil.which(name))), None)
+    found = machine.browser()
     if not found:
         # No skip: a page that no browser has opened is not tested.
+        named = os.environ.get("CHROMIUM", ", ".join(machine.BROWSERS))
         pytest.fail(
-            f"no browser: {', '.join(named)} not found; apt-get install chromium, or name one in "
-            "CHROMIUM",
+            f"no browser: {named} not found; apt-get install chromium, or name one in CHROMIUM",
             pytrace=False,
         )
     with sync_playwright() as playwright:

@@ -53,7 +53,12 @@ onsuccess:
         print(f"verdicts: {verdicts}")
     if (outcomes := folder.with_name("goals.md")).exists():
         print(f"goals: {outcomes}")
-    if (page := folder.with_name("report.html")).exists():
-        print(f"report: {page}")
+    for name, file in {
+        "paper": "paper.pdf",
+        "post": "blog.html",
+        "report": "report.html",
+    }.items():
+        if (path := folder.with_name(file)).exists():
+            print(f"{name}: {path}")
     if (smoke := Path("results/local-cpu/figures")).exists():
         print(f"figures of the smoke run, no measurements: {smoke}")
