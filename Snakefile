@@ -12,6 +12,7 @@ rule all:
         rules.figures.input,
         rules.claims.input,
         rules.goals.input,
+        rules.agreement.input,
         # So that `snakemake --report` by itself finds all that it shows.
         rules.reported.input,
         # Of what was measured here by name: where a peer is not installed, numbers are lacking.

@@ -8,7 +8,6 @@ claim that the same GPU model refutes here.
 """
 
 import math
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,8 +19,10 @@ import typer
 from experiments.claim import CLAIMS_FILE, BadClaims, Claim, read_claims
 from experiments.counts import read_counts
 from experiments.estimate import Beside, Estimate, Recorded
-from experiments.sweeps import MODES, SWEEPS
-from experiments.tables import TIDY, BadTable, read_csv, read_raw, validated
+from experiments.hardware import gpu_of
+from experiments.markdown import head, line
+from experiments.sweeps import SWEEPS
+from experiments.tables import TIDY, BadTable, read_csv, read_judged, read_raw, validated
 from experiments.tidy import tidy
 from experiments.verdict import VERDICTS, assess
 from kernels.registry import ARCHITECTURES
@@ -57,17 +58,11 @@ CLAIMS = pa.DataFrameSchema(
     strict=True,
     ordered=True,
 )
-REALS = ("value", "low", "high", "noise")
 BUILD = Path("results/build")
 NOTHING = Estimate(
     value=math.nan, low=math.nan, high=math.nan, near=(math.nan, math.nan), noise=math.nan,
     n_points=0, n_asked=0, note="",
 )  # fmt: skip
-
-
-def gpu_of(source: str) -> str:
-    """The GPU's slug in a source's name: 'nvidia-h200' of 'local-nvidia-h200-quick'."""
-    return re.sub(rf"^(local|archive)-|-({'|'.join(MODES)})$", "", source)
 
 
 def evaluate(
@@ -139,14 +134,7 @@ def _counts(path: Path) -> pd.DataFrame:
 
 def read_verdicts(path: Path) -> pd.DataFrame:
     """The CLAIMS table in ``path``.  Raises BadTable where it is none."""
-    try:
-        table = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in REALS})
-    except (OSError, ValueError) as error:
-        raise BadTable(f"{path}: {str(error).strip().splitlines()[0]}") from error
-    try:
-        return validated(CLAIMS, table)
-    except BadTable as error:
-        raise BadTable(f"{path} holds no verdicts: {error}") from error
+    return read_judged(path, CLAIMS, "verdicts")
 
 
 def overlay(table: pd.DataFrame, archive: pd.DataFrame) -> pd.DataFrame:
@@ -179,24 +167,24 @@ def markdown(table: pd.DataFrame, archive_source: str = "") -> str:
     lines = [
         f"{len(table)} {noun} on {source}: {told}.",
         "",
-        _line(heads),
-        _line(["---"] * len(heads)),
+        *head(heads),
     ]
     for row in table.to_dict("records"):
-        verdict = f"**{row['verdict']}**"
-        if row["verdict"] not in ("supported", "refuted"):
-            verdict += f": {row['reason']}"
-        elif row["n_points"] < row["n_asked"]:
-            verdict += f" at {row['n_points']} of {row['n_asked']} points"
         publication = f"{row['publication']}, {row['place']}"
         cells = [row["id"], publication, row["statement"], row["measured"], row["condition"]]
-        cells += [value_text(row), verdict]
-        lines.append(_line(cells + ([row["archived"]] if archive_source else [])))
+        cells += [value_text(row), verdict_text(row)]
+        lines.append(line(cells + ([row["archived"]] if archive_source else [])))
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def verdict_text(row: dict[str, Any]) -> str:
+    """The verdict, and why there is none or at how few points."""
+    verdict = f"**{row['verdict']}**"
+    if row["verdict"] not in ("supported", "refuted"):
+        verdict += f": {row['reason']}"
+    elif row["n_points"] < row["n_asked"]:
+        verdict += f" at {row['n_points']} of {row['n_asked']} points"
+    return verdict
 
 
 def value_text(row: dict[str, Any]) -> str:

@@ -37,6 +37,7 @@ from experiments.goal import (
     Goal,
     goals,
 )
+from experiments.markdown import head, line
 from experiments.sanitizer import PLANTED
 from experiments.tables import (
     LAYOUTS,
@@ -44,6 +45,7 @@ from experiments.tables import (
     PROFILE,
     SANITIZER,
     BadTable,
+    read_judged,
     validated,
 )
 from experiments.verdict import LEAST_BLOCKS
@@ -249,34 +251,40 @@ def evaluate(evidence: Evidence, source: str) -> pd.DataFrame:
     return validated(GOALS, pd.DataFrame(rows))
 
 
+def read_outcomes(path: Path) -> pd.DataFrame:
+    """The GOALS table in ``path``.  Raises BadTable where it is none."""
+    return read_judged(path, GOALS, "outcomes")
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A GOALS table for people: a line a goal, then every place where one is not met."""
     source = table["source"].iloc[0]
     heads = ["goal", "what", "shall be", "places", *OUTCOMES, "reached"]
-    lines = [f"Goals on {source}: {_told(table)}.", "", WORDS, "", *_head(heads)]
-    for (number, statement, shall), mine in _by_goal(table):
+    lines = [f"Goals on {source}: {told(table)}.", "", WORDS, "", *head(heads)]
+    for (number, statement, shall), mine in by_goal(table):
         counts = mine["outcome"].value_counts()
         cells = [number, statement, shall, len(mine), *(counts.get(word, 0) for word in OUTCOMES)]
-        lines.append(_line([*cells, _range(mine["value"])]))
+        lines.append(line([*cells, reached(mine)]))
     short = table[table["outcome"].isin(["missed", "open", "stale"])]
     if len(short):
         heads = ["goal", "what", "where", "reached", "shall be", "noise", "", ""]
-        lines += ["", "Not met:", "", *_head(heads)]
-        for (number, statement, shall), mine in _by_goal(short):
+        lines += ["", "Not met:", "", *head(heads)]
+        for (number, statement, shall), mine in by_goal(short):
             for row in mine.to_dict("records"):
-                reached = f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-                cells = [number, statement, _where(row), reached, shall, f"{row['noise']:.1%}"]
-                lines.append(_line([*cells, f"**{row['outcome']}**", row["note"]]))
+                cells = [number, statement, where(row), interval_text(row), shall]
+                cells += [f"{row['noise']:.1%}", f"**{row['outcome']}**", row["note"]]
+                lines.append(line(cells))
     unknown = table[table["outcome"] == "unknown"]
     if len(unknown):
         heads = ["goal", "what", "places", "why"]
-        lines += ["", "Unknown:", "", *_head(heads)]
+        lines += ["", "Unknown:", "", *head(heads)]
         for (number, statement, why), mine in unknown.groupby(["goal", "statement", "note"]):
-            lines.append(_line([number, statement, len(mine), why]))
+            lines.append(line([number, statement, len(mine), why]))
     return "\n".join(lines) + "\n"
 
 
-def _by_goal(table: pd.DataFrame) -> Iterator[tuple[tuple[int, str, str], pd.DataFrame]]:
+def by_goal(table: pd.DataFrame) -> Iterator[tuple[tuple[int, str, str], pd.DataFrame]]:
+    """The rows of each goal, under its number, its statement and what shall be."""
     shall = [_shall(least, most) for least, most in zip(table["least"], table["most"], strict=True)]
     yield from table.groupby(["goal", "statement", pd.Series(shall, table.index)], sort=False)
 
@@ -287,27 +295,27 @@ def _shall(least: float, most: float) -> str:
     return f"{least:g} to {most:g}" if math.isfinite(least) else f"at most {most:g}"
 
 
-def _told(table: pd.DataFrame) -> str:
+def told(table: pd.DataFrame) -> str:
+    """How many places have each outcome, as '3 met, 1 open'."""
     counts = table["outcome"].value_counts()
     return ", ".join(f"{counts[word]} {word}" for word in OUTCOMES if word in counts)
 
 
-def _range(values: pd.Series) -> str:
-    known = values.dropna()
+def reached(table: pd.DataFrame) -> str:
+    """The least and the most value."""
+    known = table["value"].dropna()
     return f"{known.min():.3f} to {known.max():.3f}" if len(known) else "–"
 
 
-def _where(row: dict[str, Any]) -> str:
+def interval_text(row: dict[str, Any]) -> str:
+    """The value and its interval, as '1.027 [1.025, 1.030]'."""
+    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def where(row: dict[str, Any]) -> str:
+    """Point and layout of a row, or what was measured there."""
     point = f"{row['dtype']} {row['rows']:,} x {row['cols']:,}" if row["dtype"] else ""
     return ", ".join(filter(None, (point, row["place"] or row["measured"])))
-
-
-def _head(heads: list[str]) -> list[str]:
-    return [_line(heads), _line(["---"] * len(heads))]
-
-
-def _line(cells: Iterable[Any]) -> str:
-    return "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"
 
 
 def main(

@@ -17,6 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.sweeps import MODES
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
     *("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime"),
@@ -36,6 +38,11 @@ def gpu_name(index: int = 0) -> str | None:
         return pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index))
     except pynvml.NVMLError:
         return None
+
+
+def gpu_of(source: str) -> str:
+    """The GPU's slug in a source's name: 'nvidia-h200' of 'local-nvidia-h200-quick'."""
+    return re.sub(rf"^(local|archive)-|-({'|'.join(MODES)})$", "", source)
 
 
 def commit() -> str:

@@ -15,6 +15,7 @@ import pandera.pandas as pa
 import typer
 import yaml
 
+from experiments.markdown import head, line
 from experiments.sweeps import SWEEPS
 from experiments.tables import BadTable, read_csv, validated
 from kernels.occupancy import occupancy
@@ -159,8 +160,7 @@ def markdown(table: pd.DataFrame) -> str:
         "Registers and spilled bytes are a thread's; occupancy follows from registers, threads and "
         "shared memory.",
         "",
-        _line(heads),
-        _line(["---"] * len(heads)),
+        *head(heads),
     ]
     keys = ["variant", "kernel", "cols", "place"]
     for (name, kernel, cols, place), rows in table.groupby(keys, sort=False):
@@ -173,16 +173,12 @@ def markdown(table: pd.DataFrame) -> str:
         said = rows.iloc[0]
         cells += [_cell(said["printed_data"]), _cell(said["printed_registers"])]
         cells += [said["printed_spills"], _cell(said["printed_occupancy_pct"], "%"), str(place)]
-        lines.append(_line(cells))
+        lines.append(line(cells))
     return "\n".join(lines) + "\n"
 
 
 def _cell(value: Any, unit: str = "") -> str:
     return "" if pd.isna(value) else f"{value:g}{unit}"
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def read_build(folder: Path) -> Iterator[pd.DataFrame]:

@@ -275,6 +275,22 @@ def read_csv(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=dict.fromkeys(TEXTS, "str")).fillna(dict.fromkeys(TEXTS, ""))
 
 
+def read_judged(path: Path, schema: pa.DataFrameSchema, what: str) -> pd.DataFrame:
+    """The table of ``schema`` in ``path``, which says ``what`` came of it; any text may be empty.
+
+    Raises BadTable where it is none.
+    """
+    numbers = {name: [""] for name, column in schema.columns.items() if column.nullable}
+    try:
+        table = pd.read_csv(path, keep_default_na=False, na_values=numbers)
+    except (OSError, ValueError) as error:
+        raise BadTable(f"{path}: {str(error).strip().splitlines()[0]}") from error
+    try:
+        return validated(schema, table)
+    except BadTable as error:
+        raise BadTable(f"{path} holds no {what}: {error}") from error
+
+
 def read_raw(path: Path) -> pd.DataFrame:
     """The RAW table in ``path``; raises BadTable where it is none."""
     try:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments import ncu, sanitizer
+from experiments.hardware import gpu_of
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
@@ -37,14 +38,30 @@ def outdated(run: Source, sweeps: Iterable[str]) -> list[str]:
     return tables_of(run.name, [name for name in sweeps if name not in kept])["raw"]
 
 
-def archived_verdicts(source: str, run: Source) -> list[str]:
-    """The verdicts to lay beside those of ``source``, if it was measured here.
+def beside(source: str) -> list[Source]:
+    """The archive to lay beside ``source``, if that was measured here.
 
-    Those of the archive of the same GPU, or else of the default one; none where there is none.
+    That of the same GPU, or else the default one; none where there is neither.
     """
-    known = [gpu for gpu in (run.gpu, DEFAULT_ARCHIVE) if gpu in archives()]
+    known = [gpu for gpu in (gpu_of(source), DEFAULT_ARCHIVE) if gpu in archives()]
     local = not source.startswith(PREFIX)
-    return [f"results/{PREFIX}{gpu}/claims.csv" for gpu in known[:1] if local]
+    return [Source(PREFIX + gpu, gpu, local=False) for gpu in known[:1] if local]
+
+
+def archived(source: str, *names: str) -> list[str]:
+    """Those tables ``names`` of the archive beside ``source``, if there is one."""
+    return [f"results/{archive.name}/{name}" for archive in beside(source) for name in names]
+
+
+def archived_sweep(source: str, sweep: str) -> list[str]:
+    """What a figure of ``sweep`` shows of the archive beside ``source``, if that holds it."""
+    held = any(archive.measures(sweep) for archive in beside(source))
+    return archived(source, f"tidy/{sweep}.csv", "hardware.json") if held else []
+
+
+def agreement(run: Source) -> list[str]:
+    """The page that sets the verdicts of ``run`` beside an archive's, if it has any beside it."""
+    return [f"results/{run.name}/agreement.md" for _ in beside(run.name)]
 
 
 def counted(source: str) -> list[str]:

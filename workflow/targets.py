@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
-from workflow.tables import PROFILE, SANITIZER, profiled, sanitized, unprofiled
+from workflow.tables import PROFILE, SANITIZER, agreement, profiled, sanitized, unprofiled
 
 
 def targets(command: Sequence[str]) -> list[str]:
@@ -51,6 +51,11 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
             raise WorkflowError(
                 "tune measures the frontier's kernels on this machine's GPU: it needs one, and not "
                 "--config source=archive"
+            )
+        if target == "agreement" and not agreement(source):
+            raise WorkflowError(
+                "agreement sets a run measured on this machine's GPU beside an archive: it needs "
+                "both, and not --config source=archive"
             )
         if target in ("archive", "update_archive") and not source.local:
             raise WorkflowError(

@@ -14,11 +14,11 @@ from experiments.claims import (
     CLAIMS,
     changed,
     evaluate,
-    gpu_of,
     markdown,
     overlay,
     read_verdicts,
 )
+from experiments.hardware import gpu_of
 from experiments.tables import BadTable, validated, write_raw
 from experiments.tidy import tidy
 from experiments.verdict import VERDICTS

@@ -12,8 +12,7 @@ from experiments.tidy import tidy
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, SOURCE, forget
 from workflow import source
-from workflow.source import Source
-from workflow.tables import archived_verdicts, counted, tables_of
+from workflow.tables import archived, archived_sweep, counted, tables_of
 
 CONFIG = ["--config", f"source={SOURCE}"]
 SWEEPS = ("vocab_scaling", "batch_scaling")
@@ -114,19 +113,30 @@ def test_an_archive_has_what_it_holds_and_a_run_everything():
 
 
 @pytest.mark.parametrize(
-    ("name", "gpu", "beside"),
+    ("name", "beside"),
     [
-        ("local-nvidia-a100-quick", "nvidia-a100", ["results/archive-nvidia-a100/claims.csv"]),
-        ("local-nvidia-b200", "nvidia-b200", ["results/archive-nvidia-h200/claims.csv"]),
-        ("archive-nvidia-a100", "nvidia-a100", []),
+        ("local-nvidia-a100-quick", ["results/archive-nvidia-a100/claims.csv"]),
+        ("local-nvidia-b200", ["results/archive-nvidia-h200/claims.csv"]),
+        ("archive-nvidia-a100", []),
     ],
 )
 @pytest.mark.usefixtures("archives")
-def test_which_archive_lies_beside(name: str, gpu: str, beside: list[str]):
-    assert archived_verdicts(name, Source(name, gpu, name.startswith("local"))) == beside
+def test_which_archive_lies_beside(name: str, beside: list[str]):
+    assert archived(name, "claims.csv") == beside
+
+
+@pytest.mark.usefixtures("archives")
+def test_a_figure_shows_what_the_archive_beside_it_holds():
+    folder = "results/archive-nvidia-a100"
+    held = [f"{folder}/tidy/vocab_scaling.csv", f"{folder}/hardware.json"]
+    assert archived_sweep("local-nvidia-a100", "vocab_scaling") == held
+    assert archived_sweep("local-nvidia-a100", "batch_scaling") == []
+    assert archived_sweep("archive-nvidia-a100", "vocab_scaling") == []
+    assert archived_sweep("local-cpu", "smoke") == []
 
 
 def test_without_an_archive_none_does(archives: Path):
     for listing in archives.glob("*/SHA256SUMS"):
         listing.unlink()
-    assert archived_verdicts("local-nvidia-a100", Source("x", "nvidia-a100", True)) == []
+    assert archived("local-nvidia-a100", "claims.csv") == []
+    assert archived_sweep("local-nvidia-a100", "vocab_scaling") == []

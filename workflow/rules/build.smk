@@ -18,7 +18,7 @@ rule build:
 rule registers:
     """Set registers, spills and occupancy of S5's kernels beside what S5 prints by hand."""
     input:
-        "experiments/registers.py",
+        expand("experiments/{name}.py", name=["registers", "markdown"]),
         "kernels/occupancy.py",
         printed="experiments/printed_registers.yaml",
         tables=expand("results/build/{arch}/resources.csv", arch=ARCHITECTURES),

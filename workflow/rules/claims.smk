@@ -1,6 +1,6 @@
 # A verdict for every claim of experiments/claims.yaml, and an outcome for every goal of our own.
 from workflow.tables import (
-    archived_verdicts,
+    archived,
     counted,
     made,
     measured_layouts,
@@ -21,6 +21,7 @@ rule verdicts:
                 "verdict",
                 "tidy",
                 "tables",
+                "markdown",
             )
         ],
         "workflow/schemas/claims.schema.yaml",
@@ -31,7 +32,7 @@ rule verdicts:
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
         claims="experiments/claims.yaml",
         profile=lambda wildcards: counted(wildcards.source),
-        archive=lambda wildcards: archived_verdicts(wildcards.source, SOURCE),
+        archive=lambda wildcards: archived(wildcards.source, "claims.csv"),
     output:
         csv="results/{source}/claims.csv",
         table="results/{source}/claims.md",
@@ -83,6 +84,7 @@ rule outcomes:
                 "layout",
                 "tidy",
                 "tables",
+                "markdown",
             )
         ],
         # A goal is judged at the points that a full run has.

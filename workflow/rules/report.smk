@@ -48,6 +48,7 @@ rule reported:
             for folder, name in (
                 (SOURCE.name, "claims"),
                 (SOURCE.name, "goals"),
+                *[(SOURCE.name, "agreement") for _ in agreement(SOURCE)],
                 ("build", "registers"),
             )
         ],

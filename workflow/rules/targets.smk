@@ -49,11 +49,10 @@ onsuccess:
     folder = Path("results") / SOURCE.name / "figures"
     if folder.exists():
         print(f"figures of {SOURCE.name}: {folder}")
-    if (verdicts := folder.with_name("claims.md")).exists():
-        print(f"verdicts: {verdicts}")
-    if (outcomes := folder.with_name("goals.md")).exists():
-        print(f"goals: {outcomes}")
     for name, file in {
+        "verdicts": "claims.md",
+        "goals": "goals.md",
+        "verdicts beside the archive's": "agreement.md",
         "paper": "paper.pdf",
         "post": "blog.html",
         "report": "report.html",
