@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from experiments.sweeps.sweep import TRITON
 from experiments.tables import gbps, useful_bytes
+from figures import overlay
 from figures.look import in_order, look
 
 STOPS = {"skipped": "|", "wrong": "x"}
@@ -56,9 +57,17 @@ def curves(
     y_log: bool = False,
     x_log: bool = True,
 ) -> None:
-    """Draw ``y`` against ``x``, a curve a variant with a band from ``low`` to ``high``."""
-    table = table.sort_values(x, kind="stable")
+    """Draw ``y`` against ``x``, a curve a variant with a band from ``low`` to ``high``.
+
+    What an archive has of it lies below, without bands and markers.
+    """
+    table, archived = overlay.apart(table.sort_values(x, kind="stable"))
     placed = (table["status"] == "ok") & table[y].notna()
+    most = math.inf if y_log else overlay.REACH * table.loc[placed, y].max()
+    for name, points in _by_variant(archived[archived[y].notna()]):
+        line = look(name).line(points[x], points[y])
+        overlay.faint(ax, line, f"_{name} archived", most, marker="")
+    overlay.entry(ax, archived)
     for name, points in _by_variant(table[placed]):
         _curve(ax, name, points, x, y, low, high)
     stopped = table[~placed]

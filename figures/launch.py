@@ -6,17 +6,22 @@ python -m figures.launch TIDY.csv --hardware hardware.json --stem OUTDIR/launch
 import pandas as pd
 from matplotlib.axes import Axes
 
-from figures import FIGURES, page
+from figures import FIGURES, overlay, page
 from figures.look import in_order, look
 from figures.rungs import time_axis
 
 ROWS = 64
+LOWER = 0.3  # of the distance between two variants
 
 
 def draw(ax: Axes, tidy: pd.DataFrame) -> None:
-    """A line a variant from the device's microseconds to the caller's, for a table of one shape."""
-    names = in_order(tidy["variant"])
-    times = tidy[tidy["status"] == "ok"].set_index(["variant", "timer"])["median_us"]
+    """A line a variant from the device's microseconds to the caller's, for a table of one shape.
+
+    An archive's lines lie a little below.
+    """
+    table, archived = overlay.apart(tidy)
+    names = in_order(table["variant"])
+    times = table[table["status"] == "ok"].set_index(["variant", "timer"])["median_us"]
     for height, name in enumerate(names):
         if name not in times.index.get_level_values("variant"):
             ax.text(0.02, height, "not timed", transform=ax.get_yaxis_transform(), va="center")
@@ -25,6 +30,11 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
         ax.plot([device, call], [height, height], color=look(name).colour, label=f"_{name}")
         ax.plot(device, height, "o", color="black", label="on the device")
         ax.plot(call, height, "D", color="0.6", label="as a caller waits")
+    for name, theirs in archived.groupby("variant"):
+        height = names.index(name) + LOWER
+        line = look(name).line(theirs["median_us"], [height] * len(theirs))
+        overlay.faint(ax, line, f"_{name} archived", marker="|", linestyle="-")
+    overlay.entry(ax, archived, marker="|")
     ax.set(yticks=range(len(names)), yticklabels=[look(name).label for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     time_axis(ax)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.sweeps.sweep import EXACT
-from figures import FIGURES, page
+from figures import FIGURES, overlay, page
 from figures.curves import timed
 from figures.look import in_order, look
 
@@ -19,7 +19,8 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
     """
     table = timed(tidy, "device")
     table = table[table["variant"] != "copy"]
-    placed = table[(table["status"] == "ok") & table["fraction_of_copy"].notna()]
+    done = table[(table["status"] == "ok") & table["fraction_of_copy"].notna()]
+    placed, archived = overlay.apart(done)
     for published, exact in EXACT.items():
         pair = placed[placed["variant"].isin((published, exact))]
         if len(pair) == 2:
@@ -31,6 +32,10 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
                                hollow=bool(mine["stale"].any()))  # fmt: skip
         mark.set(linestyle="", label=f"_{name}")
         ax.add_line(mark)
+    for name, theirs in archived.groupby("variant"):
+        mark = look(name).line(theirs["fraction_of_copy"], theirs["max_rel_err"])
+        overlay.faint(ax, mark, f"_{name} archived", linestyle="")
+    overlay.entry(ax, archived, marker="o", linestyle="")
     ax.axvline(1.0, color=look("copy").colour, linestyle=(0, look("copy").dash), zorder=1.9)
     ax.set_yscale("log")
     ax.relim()

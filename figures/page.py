@@ -29,6 +29,7 @@ from matplotlib.lines import Line2D
 
 from experiments.hardware import of_sweep
 from experiments.tables import TIDY, BadTable, read_csv, validated
+from figures import overlay
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
 from kernels.fingerprint import variant_sha256
@@ -124,6 +125,13 @@ def read_hardware(path: Path) -> dict[str, Any]:
     if missing := sorted(wanted - set(facts if isinstance(facts, dict) else ())):
         raise BadInput(f"{path} lacks {', '.join(missing)}; expected hardware facts; {advice}")
     return facts
+
+
+def over(archive: Path, table: pd.DataFrame, sweep: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """``table`` over that of the folder ``archive``, and its hardware.  Raises BadInput."""
+    recorded = read_tidy(archive / "tidy" / f"{sweep}.csv", sweep)
+    facts = of_sweep(read_hardware(archive / "hardware.json"), sweep)
+    return overlay.under(table, recorded, facts["gpu"]), facts
 
 
 def _first_line(error: Exception) -> str:
@@ -243,7 +251,9 @@ def _freeze(figure: Figure) -> None:
 
 def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legend:
     """As few rows as the figure's width allows, evenly filled."""
-    tables = [panel.table for panels in grid for panel in panels if panel.in_legend]
+    tables = [
+        overlay.apart(panel.table)[0] for panels in grid for panel in panels if panel.in_legend
+    ]
     stale = {name for t in tables if "stale" in t for name in t.loc[t["stale"], "variant"]}
     handles: dict[str, Any] = {}
     for name in in_order(name for table in tables for name in table["variant"]):
@@ -330,15 +340,19 @@ def main(
         tidy: Annotated[Path, typer.Argument(help="tidy table of the sweep")],
         hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
         stem: Annotated[Path, typer.Option(help="path of the outputs without their suffix")],
+        archive: Annotated[Path | None, typer.Option(help="folder of one to lay under it")] = None,
     ) -> None:
         """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
         with plainly():
             table = read_tidy(tidy, sweep)
             asked = {n for row in panels(table) for panel in row for n in panel.table["variant"]}
             facts = of_sweep(read_hardware(hardware), sweep)
-            note = stamp(facts, table[table["variant"].isin(asked)])
+            note = [stamp(facts, table[table["variant"].isin(asked)])]
             words = first if isinstance(first, str) else first(table)
-            note = f"{words} · {note}" if words else note
-            save(panels(without_skipped_dtypes(table)), note, stem, share_y, tall)
+            shown = without_skipped_dtypes(table)
+            if archive:
+                shown, facts = over(archive, shown, sweep)
+                note += overlay.words(shown[shown["variant"].isin(asked)], origin(facts))
+            save(panels(shown), " · ".join(filter(None, [words, *note])), stem, share_y, tall)
 
     typer.run(command)

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from figures import overlay
 from figures.curves import STOPS, log10_ticks, timed
 from figures.look import in_order, look
 
@@ -12,7 +13,7 @@ SPREAD = 0.6  # of the distance between two lines, for marks that would lie on o
 
 def rungs(ax: Axes, tidy: pd.DataFrame, of: str, timer: str) -> None:
     """Median microseconds of ``timer`` on the x axis, one line for each value of ``of``."""
-    table = timed(tidy, timer)
+    table, archived = overlay.apart(timed(tidy, timer))
     lines, names = list(dict.fromkeys(table[of])), in_order(table["variant"])
     for order, name in enumerate(names):
         style = look(name)
@@ -25,6 +26,12 @@ def rungs(ax: Axes, tidy: pd.DataFrame, of: str, timer: str) -> None:
             walls = [value - 0.5 for value in map(lines.index, mine[of])]
             ax.vlines(mine["median_us"], walls, [w + 1 for w in walls], color=style.colour,
                       linestyle=(0, style.dash), zorder=1.9)  # fmt: skip
+        theirs = archived[archived["variant"] == name]
+        if len(theirs):
+            heights = [lines.index(v) + SPREAD * (order / len(names) - 0.5) for v in theirs[of]]
+            marks = style.line(theirs["median_us"], heights)
+            marks.set(marker=style.marker or "|", linestyle="")
+            overlay.faint(ax, marks, f"_{name} archived")
         for status, marker in STOPS.items():
             stopped = table[(table["variant"] == name) & (table["status"] == status)]
             for value in stopped[of]:
@@ -34,6 +41,7 @@ def rungs(ax: Axes, tidy: pd.DataFrame, of: str, timer: str) -> None:
                     transform=ax.get_yaxis_transform(), label=f"_{name} {status}",
                 )  # fmt: skip
                 mark.set_markeredgewidth(1.1)
+    overlay.entry(ax, archived, marker="o", linestyle="")
     ax.set(yticks=range(len(lines)), yticklabels=lines, ylim=(len(lines) - 0.5, -0.5))
     time_axis(ax)
 

@@ -1,11 +1,16 @@
+from workflow.tables import archived_sweep
+
 STYLE = [
-    f"figures/{name}"
-    for name in ("look.py", "curves.py", "page.py", "blog.mplstyle", "paper.mplstyle")
+    *expand("figures/{name}.py", name=["look", "curves", "overlay", "page"]),
+    *expand("figures/{name}.mplstyle", name=["blog", "paper"]),
 ]
 
 
 rule figure:
-    """Draw one figure of a sweep for the blog (svg, png) and the paper (pdf)."""
+    """Draw one figure of a sweep for the blog (svg, png) and the paper (pdf).
+
+    What was measured here lies over the archive's.
+    """
     input:
         STYLE,
         "figures/{figure}.py",
@@ -13,6 +18,9 @@ rule figure:
             f"results/{wildcards.source}/tidy/{FIGURES[wildcards.figure]}.csv"
         ),
         hardware="results/{source}/hardware.json",
+        archive=lambda wildcards: archived_sweep(
+            wildcards.source, FIGURES[wildcards.figure]
+        ),
     output:
         multiext("results/{source}/figures/{figure}", ".svg", ".png", ".pdf"),
     log:
@@ -23,9 +31,12 @@ rule figure:
         "../../environment.yml"
     params:
         stem=lambda wildcards, output: output[0].removesuffix(".svg"),
+        archive=lambda wildcards, input: (
+            f"--archive {Path(input.archive[1]).parent}" if input.archive else ""
+        ),
     shell:
         "python -m figures.{wildcards.figure} {input.tidy} --hardware {input.hardware}"
-        " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+        " --stem {params.stem} {params.archive} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
 rule table_figure:
