@@ -11,7 +11,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -33,8 +32,7 @@ from experiments.tables import (
     validated,
 )
 from figures import TABLE_FIGURES
-from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME
+from kernels.fingerprint import sha256_now
 
 MOST_BYTES = 20_000_000
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -152,7 +150,7 @@ def _is_current(folder: Path, name: str) -> bool:
     points = set(raw[POINT].itertuples(index=False, name=None))
     timers = set(raw.loc[raw["status"] == "ok", "timer"].replace("events", "graph"))
     return (
-        measured == {(variant, _now()[variant]) for variant in sweep.variants}
+        measured == {(variant, sha256_now(variant)) for variant in sweep.variants}
         and points == {tuple(point) for point in sweep.points("full")}
         and timers == set(sweep.timers)
         and raw["block"].nunique() == MODES["full"]
@@ -220,14 +218,8 @@ def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
         found = ", ".join(sorted(commits))
         _refuse(f"{path} was measured at commit {found}; expected one clean commit: measure again")
     measured = set(zip(table["variant"], table["kernel_sha256"], strict=True))
-    if stale := sorted({name for name, sha in measured if _now().get(name) != sha}):
+    if stale := sorted({name for name, sha in measured if sha256_now(name) != sha}):
         _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")
-
-
-@cache
-def _now() -> dict[str, str]:
-    """The variants' code, read once for all tables of an archive."""
-    return {name: variant_sha256(v) for name, v in BY_NAME.items()}
 
 
 def _refuse(message: str) -> NoReturn:

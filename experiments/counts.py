@@ -7,7 +7,7 @@ import pandera.pandas as pa
 
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import PROFILE, read_csv, validated
-from kernels.fingerprint import variant_sha256
+from kernels.fingerprint import sha256_now
 from kernels.registry import BY_NAME
 
 # Equal bytes at each, timed by vocab_scaling: short rows, rows that every kernel holds, rows that
@@ -44,5 +44,4 @@ def read_counts(path: Path) -> pd.DataFrame:
 def read_beside(path: Path, schema: pa.DataFrameSchema) -> pd.DataFrame:
     """The same for the table of ``schema`` in ``path``."""
     table = validated(schema, read_csv(path))
-    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
-    return table.assign(stale=table["variant"].map(now) != table["kernel_sha256"])
+    return table.assign(stale=table["variant"].map(sha256_now) != table["kernel_sha256"])

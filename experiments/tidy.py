@@ -7,6 +7,7 @@ with a 95% percentile bootstrap over blocks (Kalibera and Jones 2013: repeat whe
     python -m experiments.tidy --raw raw/vocab_scaling.csv.gz --out tidy/vocab_scaling.csv
 """
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -29,12 +30,14 @@ from experiments.tables import (
     useful_bytes,
     validated,
 )
-from kernels.fingerprint import variant_sha256
+from kernels.fingerprint import sha256_now
 from kernels.registry import BY_NAME
 
 CEILINGS = tuple(v.name for v in BY_NAME.values() if v.ceiling)
 BASELINE = "torch_eager"
 RESAMPLES = 2000
+PERCENTILES = (2.5, 97.5)
+MOST_RANKED = 5  # blocks of a full run: 120 orders
 KEYS = ["variant", "timer", *POINT]
 
 
@@ -99,7 +102,8 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
         ("fraction", ("fraction_of_copy", "fraction_low", "fraction_high")),
         ("speedup", ("speedup_vs_torch", "speedup_low", "speedup_high")),
     ):
-        values = grouped[column].apply(lambda v: interval(v.dropna().to_numpy()))
+        lists = grouped[column].agg(list)
+        values = lists.map(lambda some: interval(np.array([v for v in some if not math.isnan(v)])))
         for i, name in enumerate(names):
             columns[name] = values.str[i] / (1e3 if name.endswith("_us") else 1)
     table = pd.DataFrame(columns).reset_index()
@@ -128,9 +132,27 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
     """
     if not len(values):
         return float("nan"), float("nan"), float("nan")
-    medians = np.median(values[_resamples(len(values))], axis=1)
-    low, high = np.percentile(medians, (2.5, 97.5))
-    return float(np.median(values)), float(low), float(high)
+    order = np.argsort(values, kind="stable")
+    if len(values) <= MOST_RANKED and len(values) % 2 and (ends := _ends(tuple(order))):
+        middle, low, high = values[order[[len(values) // 2, *ends]]]
+    else:
+        medians = np.median(values[_resamples(len(values))], axis=1)
+        middle, (low, high) = np.median(values), np.percentile(medians, PERCENTILES)
+    return float(middle), float(low), float(high)
+
+
+@cache
+def _ends(order: tuple[int, ...]) -> tuple[int, int] | None:
+    """The ranks of the interval's ends, for values that ascend in this ``order``.
+
+    The median of an odd number of values is one of them, so the order decides which.  None where a
+    percentile lies between two.
+    """
+    ranks = np.argsort(order)[_resamples(len(order))]
+    medians = np.sort(np.median(ranks, axis=1))
+    ends = np.percentile(medians, PERCENTILES)
+    within = np.isin(ends, medians).all()
+    return (int(ends[0]), int(ends[1])) if within else None
 
 
 @cache
@@ -153,16 +175,10 @@ def _unmeasured(stopped: pd.DataFrame) -> pd.DataFrame:
 def _stale(raw: pd.DataFrame) -> pd.Series:
     """By variant, whether its code differs from what was measured."""
     recorded = raw.groupby("variant")["kernel_sha256"].agg(set)
-    stale = pd.Series(
-        {name: hashes != {_today(name.removesuffix(AGAIN))} for name, hashes in recorded.items()},
-        dtype=bool,
-    )
+    changed = {n: found != {sha256_now(n.removesuffix(AGAIN))} for n, found in recorded.items()}
+    stale = pd.Series(changed, dtype=bool)
     stale["copy"] = any(stale.get(name, False) for name in CEILINGS)
     return stale
-
-
-def _today(name: str) -> str:
-    return variant_sha256(BY_NAME[name]) if name in BY_NAME else "no longer registered"
 
 
 def main(

@@ -23,6 +23,7 @@ import typer
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
@@ -32,8 +33,8 @@ from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures import overlay
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
-from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME, DTYPES
+from kernels.fingerprint import sha256_now
+from kernels.registry import DTYPES
 
 HERE = Path(__file__).parent
 LEAST_BLOCKS = 5  # whose range covers their median in 94 of 100 cases
@@ -181,8 +182,7 @@ def idle(skipped: Mapping[str, tuple[str, ...]], every: int) -> list[str]:
 
 def outdated(table: pd.DataFrame) -> list[str]:
     """A part of a stamp that names the variants whose code has changed since, if there are any."""
-    now = {name: variant_sha256(v) for name, v in BY_NAME.items()}
-    changed = table.loc[table["variant"].map(now) != table["kernel_sha256"], "variant"]
+    changed = table.loc[table["variant"].map(sha256_now) != table["kernel_sha256"], "variant"]
     labels = [look(name).label for name in in_order(changed)]
     return [f"stale, measured with earlier code: {', '.join(labels)}"] if labels else []
 
@@ -217,7 +217,7 @@ def compose(
     """
     rows, columns = len(grid), len(grid[0])
     width = medium.full if columns > 1 else medium.column
-    figure = Figure(figsize=(width, medium.panel * tall * rows), layout="constrained")
+    figure = Figure(figsize=(width, medium.panel * tall * rows))
     axes = figure.subplots(rows, columns, sharex="all", sharey=share_y, squeeze=False)
     for panels, row in zip(grid, axes, strict=True):
         for panel, ax in zip(panels, row, strict=True):
@@ -236,15 +236,16 @@ def compose(
     legend.set_bbox_to_anchor((0.5, foot / height), transform=figure.transFigure)
     figure.text(0.01, 0.4 * size / 72 / height, "\n".join(lines), size=size, color="0.35")
     below = (foot + middle) / height
-    figure.set_layout_engine("constrained", rect=(0, below, 1, 1 - below))
-    _freeze(figure)
+    _lay_out(figure, (0, below, 1, 1 - below))
     return figure
 
 
-def _freeze(figure: Figure) -> None:
-    """Lay the panels out now, to a millionth: the solver's last bits differ from run to run."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+def _lay_out(figure: Figure, within: tuple[float, float, float, float]) -> None:
+    """Place the panels once, to a millionth: the solver's last bits differ from run to run.
+
+    A figure that had a layout engine would be drawn twice for each file.
+    """
+    ConstrainedLayoutEngine(rect=within).execute(figure)
     for ax in figure.axes:
         ax.set_position(np.round(ax.get_position().bounds, 6).tolist())
 

@@ -9,9 +9,10 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
-from kernels.registry import Launch, Variant
+from kernels.registry import BY_NAME, Launch, Variant
 
 _C_TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
 _C_INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
@@ -28,6 +29,12 @@ def variant_sha256(variant: Variant) -> str:
         code += "".join(p.read_text() for p in sorted(variant.path.parent.glob("tables/*.json")))
     told = "".join(f"{name}={value}\n" for name, value in variant.options)
     return hashlib.sha256(f"{code}\n{told}{_policy(variant.launch)}".encode()).hexdigest()
+
+
+@cache
+def sha256_now(name: str) -> str:
+    """The same of the registered variant ``name``, looked at once; empty if there is none."""
+    return variant_sha256(BY_NAME[name]) if name in BY_NAME else ""
 
 
 def _policy(launch: Launch | None) -> str:

@@ -19,8 +19,8 @@ import typer
 import yaml
 
 from experiments.claims import BUILD
-from kernels.fingerprint import variant_sha256
-from kernels.registry import BY_NAME, ROOT
+from kernels.fingerprint import sha256_now
+from kernels.registry import ROOT
 from paper.complete import expected
 
 SCHEMA = ROOT.parent / "workflow" / "schemas" / "facts.schema.yaml"
@@ -163,7 +163,7 @@ def _stale(rows: pd.DataFrame) -> bool:
         return bool(rows["stale"].any())
     if {"variant", "kernel_sha256"} <= set(rows):
         pairs = rows[["variant", "kernel_sha256"]].drop_duplicates().itertuples(index=False)
-        return any(variant_sha256(BY_NAME[name]) != sha for name, sha in pairs)
+        return any(sha256_now(name) != sha for name, sha in pairs)
     return "outcome" in rows and bool((rows["outcome"] == "stale").any())
 
 
