@@ -4,7 +4,7 @@
 
 Every candidate is checked, and then timed in turn with the others and with copy: at tensors of
 512 MiB by width, at few rows by number and width, and at batches between.  Widths without edges are
-whole vectors; with edges they are one element more; with edges apart the input is a slice of wider
+whole vectors; with edges they are one element more; with edges apart, too, as a slice of wider
 rows.
 
 --rows, --regimes and --least-cols measure a part: where only some regimes are candidates, the shape
@@ -275,7 +275,8 @@ def earlier(table: Path) -> list[dict[str, Any]]:
 def requests(arch: int, multiprocessors: int) -> Iterator[Request]:
     """What is measured."""
     for dtype, edges, (rows, base) in product(DTYPES, (NONE, ALIKE, APART), MEASURED):
-        cols, size = base + (edges == ALIKE), ELEMENT_BYTES[dtype]
+        # A vocabulary's prime number of columns is sliced too.
+        cols, size = base + (edges != NONE), ELEMENT_BYTES[dtype]
         if edges == APART and rows < MANY:
             continue
         if edges or cols * size % VECTOR_BYTES == 0:
