@@ -23,6 +23,7 @@ import typer
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerTuple
@@ -307,9 +308,21 @@ def save(
         style = HERE / f"{medium.style}.mplstyle"
         # The figure's name as salt keeps ids apart where a page holds several figures.
         with matplotlib.style.context([style, {"svg.hashsalt": stem.name}], after_reset=True):
+            _find_font(style)
             figure = compose(grid, note, medium, share_y, tall)
             for suffix in medium.suffixes:
                 figure.savefig(stem.with_name(f"{stem.name}.{suffix}"), metadata=dates[suffix])
+
+
+def _find_font(style: Path) -> None:
+    """Raise BadInput where the font in force is missing: another would stand in for it."""
+    try:
+        findfont(FontProperties(), fallback_to_default=False)
+    except ValueError as error:
+        family = ", ".join(matplotlib.rcParams["font.family"])
+        raise BadInput(
+            f"the font {family}, which is asked for by {style.name}, is not installed"
+        ) from error
 
 
 # --- Command line -----------------------------------------------------------------------------

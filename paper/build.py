@@ -84,12 +84,16 @@ def build(folder: Path, out: Path, text: Path = TEXT) -> None:
     stated.parent.mkdir(parents=True, exist_ok=True)
     stated.write_text(json.dumps(data(folder, text.read_text()), indent=1) + "\n")
     try:
-        typst.compile(
-            str(text), output=str(out), root=str(ROOT.parent), font_paths=[str(FONTS)],
+        made, warnings = typst.compile_with_warnings(
+            str(text), root=str(ROOT.parent), font_paths=[str(FONTS)],
             ignore_system_fonts=True, sys_inputs=inputs,
         )  # fmt: skip
     except typst.TypstError as error:
         raise BadPaper(f"{text}: {str(error).strip().splitlines()[0]}") from error
+    if warnings:  # a font that is missing is one: another would stand in for it
+        raise BadPaper(f"{text}: {warnings[0].message}")
+    assert isinstance(made, bytes)
+    out.write_bytes(made)
 
 
 def main(

@@ -133,6 +133,19 @@ def test_the_last_bits_of_the_layouts_solver_change_no_byte(
         assert first.read_bytes() == second.read_bytes(), suffix
 
 
+def test_a_missing_font_is_named_and_nothing_is_drawn(
+    tidy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for medium in page.MEDIA:
+        style = (page.HERE / f"{medium.style}.mplstyle").read_text()
+        path = tmp_path / f"{medium.style}.mplstyle"
+        path.write_text(re.sub("(?m)^font.family: .*", "font.family: No Such Font", style))
+    monkeypatch.setattr(page, "HERE", tmp_path)
+    with pytest.raises(page.BadInput, match=r"the font No Such Font, .* blog\.mplstyle"):
+        page.save(worklog.panels(tidy("worklog")), "", tmp_path / "worklog")
+    assert not list(tmp_path.glob("worklog.*"))
+
+
 @pytest.mark.parametrize("medium", page.MEDIA, ids=lambda medium: medium.style)
 def test_panels_have_their_places_before_a_file_is_written(tidy, medium: page.Medium):
     with matplotlib.style.context([page.HERE / f"{medium.style}.mplstyle"], after_reset=True):

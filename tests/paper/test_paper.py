@@ -96,6 +96,7 @@ def test_equal_data_give_equal_bytes(made: Path):
         ('#fact("speed")', "prints the fact 'speed', which .* does not ask for"),
         ('#drawn("nowhere")[A figure.]', "shows .*nowhere.pdf, which is missing"),
         ("#nothing", "unknown variable: nothing"),
+        ('#text(font: "No Such Font")[words]', "unknown font family: no such font"),
     ],
 )
 def test_what_is_missing_is_named(made: Path, words: str, said: str):
