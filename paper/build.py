@@ -14,11 +14,13 @@ import matplotlib
 import typer
 import typst
 
+from experiments.claim import read_claims
 from experiments.claims import BUILD, read_verdicts, value_text
-from experiments.sweeps import SWEEPS
 from experiments.tables import BadTable
+from experiments.verdict import VERDICTS
 from kernels.registry import ROOT
 from paper.facts import BadFact, found, read_facts
+from workflow import artifact
 
 HERE = Path(__file__).parent
 TEXT, FACTS = HERE / "paper.typ", HERE / "facts.yaml"
@@ -57,8 +59,37 @@ def data(folder: Path, text: str) -> dict[str, Any]:
             }
             for row in claims
         ],
-        "sweeps": [name for name in SWEEPS if name != "smoke"],
+        "counts": _counts(claims),
+        "verdicts": [word for word in VERDICTS if any(c["verdict"] == word for c in claims)],
+        "experiments": _experiments(),
+        "full_minutes": artifact.full(),
     }
+
+
+def _counts(claims: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """How many claims of each publication have each verdict."""
+    counts = {claim["publication"]: dict.fromkeys(VERDICTS, 0) for claim in claims}
+    for claim in claims:
+        counts[claim["publication"]][claim["verdict"]] += 1
+    return counts
+
+
+def _experiments() -> list[dict[str, str]]:
+    """The experiments of ARTIFACT.md, of which each has an id here."""
+    decided: dict[str, list[str]] = {}
+    for claim in read_claims():
+        decided.setdefault(artifact.decided_by(claim), []).append(claim.id)
+    return [
+        {
+            "id": f"E{number}",
+            "target": experiment.target,
+            "needs": experiment.needs.replace("`", ""),
+            "minutes": artifact.took(experiment.times),
+            "claims": ", ".join(decided.get(experiment.target, ())) or artifact.NONE,
+            "varies": artifact.varies(experiment.target),
+        }
+        for number, experiment in enumerate(artifact.EXPERIMENTS, start=1)
+    ]
 
 
 def _figure(name: str, folder: Path) -> Path:

@@ -16,6 +16,7 @@ rule paper_pdf:
                 "references.bib",
             ],
         ),
+        "workflow/artifact.py",
         "workflow/schemas/facts.schema.yaml",
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
         lambda wildcards: rules.figures.input,
