@@ -7,6 +7,7 @@ Equal data give equal bytes.  What the text asks for and the folder lacks stops 
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,22 +60,21 @@ def data(folder: Path, text: str) -> dict[str, Any]:
             }
             for row in claims
         ],
-        "counts": _counts(claims),
+        "counts": counts(claims),
         "verdicts": [word for word in VERDICTS if any(c["verdict"] == word for c in claims)],
-        "experiments": _experiments(),
+        "experiments": experiments(),
         "full_minutes": artifact.full(),
     }
 
 
-def _counts(claims: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+def counts(claims: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """How many claims of each publication have each verdict."""
-    counts = {claim["publication"]: dict.fromkeys(VERDICTS, 0) for claim in claims}
-    for claim in claims:
-        counts[claim["publication"]][claim["verdict"]] += 1
-    return counts
+    told = Counter((claim["publication"], claim["verdict"]) for claim in claims)
+    publications = dict.fromkeys(claim["publication"] for claim in claims)
+    return {name: {word: told[name, word] for word in VERDICTS} for name in publications}
 
 
-def _experiments() -> list[dict[str, str]]:
+def experiments() -> list[dict[str, str]]:
     """The experiments of ARTIFACT.md, of which each has an id here."""
     decided: dict[str, list[str]] = {}
     for claim in read_claims():

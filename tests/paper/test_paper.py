@@ -56,6 +56,20 @@ def test_every_fact_that_is_asked_for_is_printed():
     assert asked <= printed, asked - printed
 
 
+def test_each_claim_is_decided_by_one_experiment():
+    rows = build.experiments()
+    decided = [name for row in rows for name in row["claims"].split(", ") if name.startswith("C")]
+    assert sorted(decided) == [claim.id for claim in build.read_claims()]
+    assert [row["id"] for row in rows] == [f"E{number}" for number in range(1, len(rows) + 1)]
+    assert all(float(row["minutes"]) > 0 for row in rows if row["needs"] == "GPU")
+
+
+def test_claims_are_counted_by_publication_and_verdict():
+    claims = [{"publication": "S1", "verdict": v} for v in ("supported", "refuted", "refuted")]
+    told = build.counts(claims)["S1"]
+    assert (told["supported"], told["refuted"], told["inconclusive"]) == (1, 2, 0)
+
+
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source of one fact, one claim and one figure, inside a checkout of its own."""
