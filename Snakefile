@@ -15,6 +15,8 @@ rule all:
         rules.agreement.input,
         # So that `snakemake --report` by itself finds all that it shows.
         rules.reported.input,
-        # Of what was measured here by name: where a peer is not installed, numbers are lacking.
-        [] if SOURCE.local else [rules.paper.input, rules.blog.input],
+        # Of other runs by name: where a peer was not installed, numbers are lacking.
+        [rules.paper.input, rules.blog.input]
+        if SOURCE.name == f"archive-{DEFAULT_ARCHIVE}"
+        else [],
     localrule: True
