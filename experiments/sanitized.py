@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
@@ -46,7 +46,7 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     sums without an order.
     """
     turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
     for dtype, edges, asked, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
         rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
