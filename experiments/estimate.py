@@ -21,14 +21,14 @@ from experiments.tidy import CEILINGS, interval
 
 NO_TIMES = pd.DataFrame(columns=pd.MultiIndex.from_arrays([[], []], names=["cols", "rows"]))
 
-# A table of blocks x points, in ascending order, to one number a block.
-Statistic = Callable[[pd.DataFrame], pd.Series]
+# Of blocks x points, in ascending order, one number a block.
+Statistic = Callable[[np.ndarray], np.ndarray]
 STATISTICS: Mapping[str, Statistic] = {
-    "min": lambda table: table.min(axis=1),
-    "max": lambda table: table.max(axis=1),
-    "mean": lambda table: np.exp(np.log(table).mean(axis=1)),
-    "flatness": lambda table: table.max(axis=1) / table.min(axis=1),
-    "growth": lambda table: table.iloc[:, -1] / table.iloc[:, 0],
+    "min": lambda speeds: speeds.min(axis=1),
+    "max": lambda speeds: speeds.max(axis=1),
+    "mean": lambda speeds: np.exp(np.log(speeds).mean(axis=1)),
+    "flatness": lambda speeds: speeds.max(axis=1) / speeds.min(axis=1),
+    "growth": lambda speeds: speeds[:, -1] / speeds[:, 0],
 }
 
 
@@ -91,17 +91,30 @@ class Recorded:
 
         Without the points that no block has, and then without the blocks that lack a point.
         """
-        table = self._inside(measure, name)
-        if reference:
-            table = self._inside(measure, reference) / table
-        else:
-            bytes_of = {(c, r): useful_bytes(r, c, measure.dtype, name) for c, r in table.columns}
-            table = table.apply(lambda ns: gbps(bytes_of[ns.name], ns / 1e3))
-        return table.sort_index(axis=1).dropna(axis=1, how="all").dropna(axis=0)
+        key = (measure.timer, measure.dtype, name, reference)
+        if key not in self._speeds:
+            self._speeds[key] = self._everywhere(*key)
+        table, points = self._speeds[key]
+        (rows, to_row), (cols, to_col) = measure.rows, measure.cols
+        low, high = (cols, rows), (to_col, to_row)
+        return table.loc[:, ((points >= low) & (points <= high)).all(axis=1)].dropna(axis=0)
 
-    def _inside(self, measure: Measure, name: str) -> pd.DataFrame:
-        table = self.times.get((name, measure.timer, measure.dtype), NO_TIMES)
-        return table.loc[:, [measure.covers(rows, cols) for cols, rows in table.columns]]
+    @cached_property
+    def _speeds(self) -> dict[tuple[str, ...], tuple[pd.DataFrame, np.ndarray]]:
+        """The speeds at all points, made when first asked for, and those points, a row each."""
+        return {}
+
+    def _everywhere(
+        self, timer: str, dtype: str, name: str, reference: str
+    ) -> tuple[pd.DataFrame, np.ndarray]:
+        table = self.times.get((name, timer, dtype), NO_TIMES)
+        if reference:
+            table = self.times.get((reference, timer, dtype), NO_TIMES) / table
+        else:
+            bytes_of = {(c, r): useful_bytes(r, c, dtype, name) for c, r in table.columns}
+            table = table.apply(lambda ns: gbps(bytes_of[ns.name], ns / 1e3))
+        table = table.sort_index(axis=1).dropna(axis=1, how="all")
+        return table, np.array(table.columns.to_list()).reshape(-1, 2)
 
     def asked(self, measure: Measure) -> list[tuple[int, int]]:
         """The (cols, rows) of the region in a full run, in ascending order."""
@@ -129,7 +142,8 @@ class Recorded:
 
     def unmeasured(self, measure: Measure) -> int:
         """How many points of the region a full run has and this one has not."""
-        return len(self.asked(measure)) - len(self.region(measure).drop_duplicates(POINT))
+        seen = [measure.covers(r, c) for dtype, r, c in self._at if dtype == measure.dtype]
+        return len(self.asked(measure)) - sum(seen)
 
     def reason(self, measure: Measure) -> str:
         """The first reason on record why a variant of ``measure`` was not timed somewhere."""
@@ -180,7 +194,7 @@ def _summary(measure: Measure, recorded: Recorded) -> Estimate:
     asked = recorded.asked(measure)
     if measure.kind == "growth" and not {asked[0], asked[-1]} <= set(table.columns):
         raise NotApplicable(f"the region's first or last point was not timed; {note}")
-    value, low, high = interval(statistic(table).to_numpy())
+    value, low, high = interval(statistic(table.to_numpy()))
     noise = _noise(measure, recorded, table, statistic)
     if measure.over in ("min", "max"):
         middle = table.median()
@@ -240,11 +254,11 @@ def _noise(
 ) -> float:
     """By which share the ``statistic`` of a variant's speed over itself differs from 1."""
     pair = recorded.speeds(measure, recorded.again, recorded.again + AGAIN)
-    pair = pair.loc[:, pair.columns.isin(table.columns)]
-    if pair.empty:
+    ratios = pair.loc[:, pair.columns.isin(table.columns)].to_numpy()
+    if not ratios.size:
         return math.nan
     # Either of the two may be the denominator.
-    ends = [interval(statistic(speeds).to_numpy())[1:] for speeds in (pair, 1 / pair)]
+    ends = [interval(statistic(speeds))[1:] for speeds in (ratios, 1 / ratios)]
     return math.expm1(np.abs(np.log(ends)).max())
 
 
@@ -325,7 +339,7 @@ def _traffic(measure: Measure, counts: pd.DataFrame | None) -> Estimate:
     table = by_name[measure.variant]
     if measure.against:
         table = table / by_name[measure.against]
-    value = float(STATISTICS[measure.over](table.to_frame().T).iloc[0])
+    value = float(STATISTICS[measure.over](table.to_numpy()[np.newaxis])[0])
     return Estimate(
         value=value, low=value, high=value, near=(value, value),
         n_points=len(table), n_asked=len(table), note=_counted(len(table), "point"),

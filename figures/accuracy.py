@@ -39,6 +39,8 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
         annot=texts, fmt="", annot_kws={"size": "xx-small"}, linewidths=0.4,
         yticklabels=[look(name).label for name in worst.index],
     )  # fmt: skip
+    for text in ax.texts:
+        text.set_in_layout(False)  # it lies in its cell: hundreds of them need no measuring
     ax.set(xlabel="", ylabel="")
     for label in ax.get_xticklabels():
         label.set(rotation=60, ha="right", rotation_mode="anchor")

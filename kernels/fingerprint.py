@@ -79,32 +79,49 @@ def python_sources(path: Path) -> list[Path]:
 
 def _imported(path: Path) -> Iterator[Path]:
     """The files of kernels/*/ that ``path``, one of them, names in its imports, each once."""
-    package, names = ["kernels", path.parent.name], []
-    for node in ast.walk(_tree(path) or ast.Module([], [])):
-        if isinstance(node, ast.Import):
-            names += [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module.split(".") if node.module else []
-            if node.level:
-                module = package[: 3 - node.level] + module
-            # What is imported is a name of the module, or itself a module of the folder.
-            names += [module, *([*module, alias.name] for alias in node.names)]
-    files = (path.parents[1] / "/".join(name[1:]) for name in names if name[:1] == ["kernels"])
+    package = ("kernels", path.parent.name)
+    named = _names(path.read_text())
+    names = [package[: 3 - level] + name if level else name for level, name in named]
+    files = (path.parents[1] / "/".join(name[1:]) for name in names if name[:1] == ("kernels",))
     for file in dict.fromkeys(file.with_suffix(".py") for file in files):
         if file.parents[1] == path.parents[1] and file.is_file():
             yield file
 
 
 def _python(path: Path) -> str:
-    trees = {source: _tree(source) for source in python_sources(path)}
+    return "\n".join(_unparsed(file.read_text()) for file in python_sources(path))
+
+
+# Variants share files: each text is parsed once.
+
+
+@cache
+def _names(code: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """What ``code`` imports: how many packages up it looks, and the parts of the dotted name."""
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for node in ast.walk(_tree(code) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            found += [(0, tuple(alias.name.split("."))) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = tuple(node.module.split(".")) if node.module else ()
+            # What is imported is a name of the module, or itself a module of the folder.
+            found += [(node.level, module)]
+            found += [(node.level, (*module, alias.name)) for alias in node.names]
+    return tuple(found)
+
+
+@cache
+def _unparsed(code: str) -> str:
+    tree = _tree(code)
     # The build names a file that does not parse; until it is mended every byte counts.
-    return "\n".join(ast.unparse(t) if t else file.read_text() for file, t in trees.items())
+    return ast.unparse(tree) if tree else code
 
 
-def _tree(path: Path) -> ast.Module | None:
+@cache
+def _tree(code: str) -> ast.Module | None:
     """The code that is timed, without docstrings; None where it does not parse."""
     try:
-        tree = ast.parse(path.read_text(), str(path))
+        tree = ast.parse(code)
     except SyntaxError:
         return None
     # What the ahead-of-time build is asked to compile changes nothing that is timed.
