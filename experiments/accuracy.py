@@ -21,37 +21,41 @@ from torch import Tensor
 
 from experiments.check import planted
 from experiments.examine import GpuLost, attempt, blaming
+from experiments.grids import ACCURACY_INPUTS, ACCURACY_SHAPES, ACCURACY_SMALL
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.tables import ACCURACY, validated
 from kernels.fingerprint import variant_sha256
 from kernels.registry import DTYPES, VARIANTS, variant
 
-# Shapes of the checks before (experiments/correctness.py): nothing is compiled for these alone.
-SHAPES = ((1823, 781), (2, 50_257), (1, 131_072))
-SMALL = ((5, 781), (2, 1000))  # what the interpreter does in seconds
 INF = float("inf")
 
 
 def inputs(rows: int, cols: int, dtype: torch.dtype, device: str) -> Iterator[tuple[str, Tensor]]:
     """Each kind of input (rows, cols) by name, rounded to ``dtype``."""
+    for name, x in zip(ACCURACY_INPUTS, _inputs(rows, cols, dtype, device), strict=True):
+        yield name, x.to(dtype)
+
+
+def _inputs(rows: int, cols: int, dtype: torch.dtype, device: str) -> Iterator[Tensor]:
+    """In the order of ACCURACY_INPUTS."""
     generator = torch.Generator(device).manual_seed(rows * cols)
 
     def normal() -> Tensor:
         return torch.empty(rows, cols, device=device).normal_(generator=generator)
 
-    yield "normal", normal().to(dtype)
-    yield "outliers", planted(rows, cols, dtype, device, seed=1)
-    yield "shifted by 1e4", (normal() + 1e4).to(dtype)
-    yield "long tails", torch.sinh(2 * normal()).to(dtype)
-    yield "near-uniform", (1e-3 * normal()).to(dtype)
+    yield normal()
+    yield planted(rows, cols, dtype, device, seed=1)
+    yield normal() + 1e4
+    yield torch.sinh(2 * normal())
+    yield 1e-3 * normal()
     peaked = torch.zeros(rows, cols, device=device)
     peaked[torch.arange(rows), torch.arange(rows) * 7 % cols] = 30.0
-    yield "one-hot", peaked.to(dtype)
+    yield peaked
     masked = normal()
     masked[normal() > 0] = -INF
     masked[:, 0] = 0.0  # no row is masked throughout
-    yield "-inf masks", masked.to(dtype)
+    yield masked
 
 
 def ulps(y: Tensor, exact: Tensor) -> Tensor:
@@ -74,7 +78,7 @@ def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
     Raises GpuLost where the GPU does not answer any more.
     """
     rows, of_all = [], {"variant": name, "kernel_sha256": variant_sha256(variant(name))}
-    for shape in SHAPES if device == "cuda" else SMALL:
+    for shape in ACCURACY_SHAPES if device == "cuda" else ACCURACY_SMALL:
         point = Point(dtype, *shape)
         for kind, x in inputs(*shape, getattr(torch, dtype), device):
             with blaming(f"{name} at {point}, {kind}"):

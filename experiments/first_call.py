@@ -21,6 +21,7 @@ import typer
 
 from experiments.check import planted
 from experiments.examine import GpuLost, attempt
+from experiments.grids import FIRST_CALL_POINTS, FIRST_CALL_VARIANTS
 from experiments.hardware import commit
 from experiments.sweeps import Point
 from experiments.tables import FIRST_CALLS, validated
@@ -28,8 +29,6 @@ from kernels.fingerprint import variant_sha256
 from kernels.launch import load
 from kernels.registry import variant
 
-POINTS = tuple(Point("float32", 64, cols) for cols in range(2304, 4097, 256))
-NAMES = ("torch_eager", "triton_row", "triton_constant", "torch_compile")
 LATER = 11
 # What is looked up at the first use of a compiler.
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
@@ -61,7 +60,7 @@ def report(name: str, device: str) -> list[dict[str, Any]]:
         "code_commit": commit(),
     }
     rows = []
-    for point in POINTS:
+    for point in FIRST_CALL_POINTS:
         found, reason = attempt(name, point, device, partial(waits, name, point, device))
         told = {"status": "ok", "reason": ""} if found else {"status": "skipped", "reason": reason}
         rows.append({**of_all, **point._asdict(), **told, **(found or {})})
@@ -78,7 +77,9 @@ def main(
     with tempfile.TemporaryDirectory() as empty:
         os.environ.update(dict.fromkeys(CACHES, empty))
         try:
-            table = pd.DataFrame([row for name in NAMES for row in report(name, device)])
+            table = pd.DataFrame(
+                [row for name in FIRST_CALL_VARIANTS for row in report(name, device)]
+            )
         except GpuLost as lost:
             print(lost, file=sys.stderr)
             raise typer.Exit(1) from lost

@@ -151,7 +151,7 @@ def _all_there(
         first = table.merge(gone.head(1), on=keys).get("status", pd.Series(dtype=str))
         why = ", ".join(first[first != "ok"].unique()) or "the row is missing"
         what = wanted.get("column", "row")
-        raise BadFact(f"{path} has no {what} of {_said(gone.iloc[0])}: {why}")
+        raise BadFact(f"{path} has no {what} of {_said(gone.iloc[0].dropna())}: {why}")
 
 
 def _said(where: Mapping[str, Any] | pd.Series) -> str:

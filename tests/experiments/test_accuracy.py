@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments import accuracy, correctness
+from experiments import correctness
 from experiments.accuracy import inputs, report, ulps
+from experiments.grids import ACCURACY_INPUTS, ACCURACY_SHAPES, ACCURACY_SMALL
 from experiments.tables import ACCURACY, validated
 from kernels.outputs import TopK
 
@@ -97,9 +98,9 @@ def test_what_cannot_run_or_is_not_finite_says_so(monkeypatch: pytest.MonkeyPatc
     wrong = pd.DataFrame(report("torch_eager", "float32", "cpu"))
     assert set(wrong["status"]) == {"wrong"}
     assert set(wrong["reason"]) == {"NaN or infinity in the output"}
-    assert len(wrong) == len(accuracy.SMALL) * 7
+    assert len(wrong) == len(ACCURACY_SMALL) * len(ACCURACY_INPUTS)
 
 
 def test_its_shapes_have_been_compiled_by_the_checks_before():
-    assert set(accuracy.SHAPES) <= set(correctness.GPU_SHAPES)
-    assert set(accuracy.SMALL) <= set(correctness.SHAPES)
+    assert set(ACCURACY_SHAPES) <= set(correctness.GPU_SHAPES)
+    assert set(ACCURACY_SMALL) <= set(correctness.SHAPES)

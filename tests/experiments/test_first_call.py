@@ -12,7 +12,8 @@ from torch import Tensor
 
 from experiments import examine, first_call
 from experiments.examine import GpuLost
-from experiments.first_call import CACHES, NAMES, POINTS, report
+from experiments.first_call import CACHES, report
+from experiments.grids import FIRST_CALL_POINTS, FIRST_CALL_VARIANTS
 from experiments.tables import FIRST_CALLS, validated
 from kernels.registry import variant
 
@@ -28,7 +29,9 @@ def test_what_a_new_width_costs_is_in_its_first_call(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(first_call, "load", lambda name: softmax)
     rows = report("torch_eager", "cpu")
-    assert [(r["dtype"], r["rows"], r["cols"]) for r in rows] == [tuple(p) for p in POINTS]
+    assert [(r["dtype"], r["rows"], r["cols"]) for r in rows] == [
+        tuple(p) for p in FIRST_CALL_POINTS
+    ]
     assert all(r["first_ms"] >= 50 > r["again_ms"] for r in rows)
 
 
@@ -72,12 +75,16 @@ def test_the_caches_are_empty_and_the_table_whole(tmp_path: Path, monkeypatch: p
     (tmp_path / "compiled").touch()
     monkeypatch.setattr(first_call, "report", reported)
     first_call.main(tmp_path / "first_call.csv")
-    assert seen == [("cuda", True)] * len(NAMES)
+    assert seen == [("cuda", True)] * len(FIRST_CALL_VARIANTS)
     table = validated(FIRST_CALLS, pd.read_csv(tmp_path / "first_call.csv", keep_default_na=False))
-    assert table["variant"].tolist() == list(NAMES)
+    assert table["variant"].tolist() == list(FIRST_CALL_VARIANTS)
 
 
 def test_its_widths_are_one_compilation_for_a_block_and_every_one_for_constants():
-    assert {triton.next_power_of_2(p.cols) for p in POINTS} == {4096}
-    assert all(p.cols % 16 == 0 for p in POINTS)
-    assert all(variant(name).refusal(p.dtype, p.cols) is None for name in NAMES for p in POINTS)
+    assert {triton.next_power_of_2(p.cols) for p in FIRST_CALL_POINTS} == {4096}
+    assert all(p.cols % 16 == 0 for p in FIRST_CALL_POINTS)
+    assert all(
+        variant(name).refusal(p.dtype, p.cols) is None
+        for name in FIRST_CALL_VARIANTS
+        for p in FIRST_CALL_POINTS
+    )

@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.goal import goals
 from paper.facts import BadFact, found, read_facts
 from tests.blog.source import claims
 from tests.commands import ROOT, module
 from tests.figures.conftest import resources_of, tidy_of
+from tests.workflow.recorded import errors, waits
 
 SPEEDS = pd.DataFrame({
     "variant": ["a", "a", "b", "b"], "cols": [32, 1024, 32, 1024],
@@ -149,6 +151,46 @@ def test_claims_are_counted_only_where_all_are_there(folder: Path):
     table[table["id"] != "C40"].to_csv(some / "claims.csv", index=False)
     with pytest.raises(BadFact, match="has no row of id C40: the row is missing"):
         fact(some, **asked)
+
+
+BESIDE = {
+    "accuracy": (errors, {"variant": "frontier", "dtype": "float32"}, "max_ulps", "long tails"),
+    "first_call": (waits, {"variant": "triton_constant"}, "first_ms", 3328),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_missing_row_beside_the_sweeps_is_named(folder: Path, name: str):
+    make, where, column, gone = BESIDE[name]
+    asked = {"table": f"{name}.csv", "where": where, "column": column, "take": "max", "as": "ratio"}
+    for number, table in enumerate((whole := make(), whole[(whole != gone).all(axis=1)])):
+        source = folder / str(number)
+        source.mkdir()
+        table.to_csv(source / f"{name}.csv", index=False)
+    assert fact(folder / "0", **asked)["value"] == whole[column].max()
+    with pytest.raises(BadFact, match=f"has no {column} of .*{gone}.*: the row is missing"):
+        fact(folder / "1", **asked)
+
+
+@pytest.mark.parametrize("take", ["min", "count"])
+def test_a_missing_goal_is_named(folder: Path, take: str):
+    rows = [
+        {
+            "goal": goal.number, "statement": goal.statement, "measured": goal.source,
+            "place": goal.place, **goal.point._asdict(), "value": 1.0, "outcome": "met",
+        }
+        for goal in goals()
+    ]  # fmt: skip
+    whole = pd.DataFrame(rows)
+    asked = {"table": "goals.csv", "where": {"goal": 4}, "column": "value", "take": take}
+    asked["as"] = "ratio"
+    one = (whole["goal"] == 4) & (whole["cols"] == 1_048_576)
+    for name, table in (("whole", whole), ("gap", whole[~one])):
+        (folder / name).mkdir()
+        table.to_csv(folder / name / "goals.csv", index=False)
+    assert fact(folder / "whole", **asked)["value"] == (1 if take == "min" else 8)
+    with pytest.raises(BadFact, match=r"of goal 4, .* cols 1048576: the row is missing"):
+        fact(folder / "gap", **asked)
 
 
 def test_compiled_code_is_that_of_the_build(folder: Path, tmp_path: Path):
