@@ -22,7 +22,14 @@ from paper.blog.post import Post
 from paper.blog.tables import DAGGER
 
 # In the order in which the page runs them.
-SCRIPTS = ("softmax.js", "overflow.js", "visualiser.js", "chart.js", "explorer.js")
+SCRIPTS = (
+    "softmax.js",
+    "overflow.js",
+    "visualiser.js",
+    "chart.js",
+    "explorer.js",
+    "intervals.js",
+)
 
 
 def page(inputs: Inputs) -> str:

@@ -164,6 +164,17 @@ def test_an_interval_is_shown_to_pointer_keyboard_and_touch(browser: Browser, ht
             assert "interval" in bubble(third)
 
 
+def test_escape_puts_an_interval_away_until_one_is_pointed_at(page: Page):
+    first, second = (page.locator(".fact[tabindex]").nth(n) for n in range(2))
+    for point in (first.hover, first.focus):
+        point()
+        assert "interval" in bubble(first)
+        page.keyboard.press("Escape")
+        assert bubble(first) == "none"
+        second.focus()
+        assert "interval" in bubble(second)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_interval_makes_the_page_wider(page: Page, width: str):
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
