@@ -7,14 +7,15 @@ Every candidate is checked, and then timed in turn with the others and with copy
 whole vectors; with edges they are one element more; with edges apart, too, as a slice of wider
 rows.
 
---rows, --regimes and --least-cols measure a part: where only some regimes are candidates, the shape
-that is chosen today competes with them, and what is not measured stays in the table.
+--rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
+the shape that is chosen today competes with them.  What is not measured stays in the table, but for
+widths among those measured that are none of WIDTHS any more.
 """
 
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -297,6 +298,7 @@ def main(
     log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
     regimes: Annotated[list[str], typer.Option(help="only these")] = [*REGIMES],  # noqa: B006
     rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
+    edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
     least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
@@ -304,21 +306,27 @@ def main(
     name = slug(gpu.name)
     out = out or TABLES / f"{name}.json"
     numbers = sorted({number % MANY for number, _ in MEASURED})
-    for asked_for, there in ((regimes, REGIMES), (rows, numbers)):
+    for asked_for, there in ((regimes, REGIMES), (rows, numbers), (edges, EDGES)):
         if odd := [each for each in asked_for if each not in there]:
             raise typer.BadParameter(
                 f"{odd[0]} is not measured; known: {', '.join(map(str, there))}"
             )
     some = set(regimes) != set(REGIMES)
-    part = bool(some or rows or least_cols)
+    part = bool(some or rows or edges or least_cols)
+    wanted = [
+        r for r in requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count)
+        if (not rows or (r.rows if r.rows < MANY else 0) in rows)
+        and (not edges or EDGES[r.edges] in edges)
+        and r.cols >= least_cols
+    ]  # fmt: skip
     entries = {}
     if part:
         kept = earlier(out if out.exists() else TABLES / f"{name}.json")
         entries = {tuple(e[k] for k in POINT): e for e in kept}
+        outdated = _outdated(entries.keys(), {tuple(point_of(r).values()) for r in wanted})
+        entries = {point: entry for point, entry in entries.items() if point not in outdated}
     asked: dict[Request, list[Shape]] = {}
-    for r in requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count):
-        if (rows and (r.rows if r.rows < MANY else 0) not in rows) or r.cols < least_cols:
-            continue
+    for r in wanted:
         if found := [s for s in candidates(r) if s.regime in regimes and possible(s, r)]:
             entry = entries.get(tuple(point_of(r).values()))
             today = [shape_of(entry) if entry else select(r, name)] if some else []
@@ -346,6 +354,16 @@ def main(
         if part or sys.exc_info()[0] is None:
             write_table(out, sorted(entries.values(), key=_order))
     print(f"{len(asked)} numbers of rows and columns, {count} candidates, in {out} and {log}")
+
+
+def _outdated(known: Iterable[tuple[Any, ...]], wanted: set[tuple[Any, ...]]) -> set[Any]:
+    """The points of ``known`` that lie among those that are ``wanted``, and are none of them."""
+    widths: dict[tuple[Any, ...], list[int]] = {}
+    for *kind, cols in wanted:
+        widths.setdefault(tuple(kind), []).append(cols)
+    among = {(*kind, cols) for *kind, cols in known
+             if min(some := widths.get(tuple(kind), [cols + 1])) <= cols <= max(some)}  # fmt: skip
+    return among - wanted
 
 
 def _order(entry: dict[str, Any]) -> tuple[Any, ...]:

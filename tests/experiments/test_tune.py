@@ -116,7 +116,7 @@ def test_a_part_is_measured_beside_todays_choice_and_the_rest_is_kept(
     seen: list[tuple[Any, ...]], tmp_path: Path
 ):
     out, log = tmp_path / "made" / "table.json", tmp_path / "log.csv"
-    tune.main(out, log, ["staged"], [32, 256], 30_000)
+    tune.main(out, log, ["staged"], [32, 256], least_cols=30_000)
     assert {rows for _, rows, *_ in seen} == {32, 256}
     assert min(cols for _, _, cols, *_ in seen) == 32_768
     before, after = ({tuple(e[k] for k in tune.POINT): e for e in some} for some in (
@@ -135,6 +135,26 @@ def test_a_part_is_measured_beside_todays_choice_and_the_rest_is_kept(
         assert before[point].items() <= after[point].items()
         assert len(after[point]["code_commit"]) == 40
     assert len(pd.read_csv(log)) == sum(len(shapes) for *_, shapes, _ in seen)
+
+
+def test_widths_that_are_no_longer_measured_leave_the_table(
+    seen: list[tuple[Any, ...]], tmp_path: Path
+):
+    out = tmp_path / "table.json"
+    today = [e for e in TABLE if e["edges"] == "edges apart" and e["rows"] is None]
+    earlier = [{**today[0], "cols": cols} for cols in (1_048_575, 30_000, 16)]
+    facts = {"gpu": "NVIDIA H200", "measured_utc": "2026-11-20T00:00:00Z", "code_commit": "a" * 40}
+    out.write_text(json.dumps({**facts, "entries": [*TABLE, *earlier]}))
+    tune.main(out, tmp_path / "log.csv", ["staged"], edges=["edges apart"], least_cols=20_000)
+    assert {placed for *_, placed in seen} == {tune.sliced}
+    made = json.loads(out.read_text())["entries"]
+    mine = {e["cols"] for e in made if e["dtype"] == today[0]["dtype"]
+            and e["edges"] == "edges apart" and e["rows"] is None}  # fmt: skip
+    assert 16 in mine
+    assert not mine & {1_048_575, 30_000}
+    assert {(e["edges"], e["rows"], e["cols"]) for e in TABLE if e["edges"] != "edges apart"} == {
+        (e["edges"], e["rows"], e["cols"]) for e in made if e["edges"] != "edges apart"
+    }
 
 
 def test_of_a_part_what_was_measured_before_an_interruption_is_kept(
@@ -157,6 +177,7 @@ def test_of_a_part_what_was_measured_before_an_interruption_is_kept(
     [
         ({"regimes": ["stagd"]}, "stagd is not measured; known: warp, tile"),
         ({"rows": [300]}, "300 is not measured; known: 0, 1, 2"),
+        ({"edges": ["apart"]}, "apart is not measured; known: none, edges, edges apart"),
         ({"regimes": ["grid"], "rows": [0]}, "nothing is to measure"),
     ],
 )
@@ -176,7 +197,7 @@ def test_results_that_lie_otherwise_are_those_of_a_slice(
     seen: list[tuple[Any, ...]], tmp_path: Path
 ):
     out = tmp_path / "table.json"
-    tune.main(out, tmp_path / "log.csv", ["staged"], [0], 40_000)
+    tune.main(out, tmp_path / "log.csv", ["staged"], [0], least_cols=40_000)
     slices = {(d, c) for d, _, c, _, placed in seen if placed is tune.sliced}
     made = [e for e in json.loads(out.read_text())["entries"] if "code_commit" not in e]
     assert slices == {(e["dtype"], e["cols"]) for e in made if e["edges"] == "edges apart"}
