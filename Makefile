@@ -24,7 +24,8 @@ INCLUDED_test := base gpu test
 SNAKEMAKE = $(BIN)/snakemake --resources gpu=1 --cores $(CORES)
 CUDA_FILES = $(wildcard kernels/*/*.cu kernels/*/*.cuh tests/*/*.cu experiments/*.cu)
 
-.PHONY: doctor all quick smoke report docs resources release test browser lint clean distclean help
+.PHONY: doctor all quick smoke report docs resources release test browser lint clean distclean help \
+	figures paper
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -95,6 +96,14 @@ clean:
 distclean: clean
 	rm -rf $(VENV)
 
+# Every other name is the workflow's, or nobody's; these two are folders as well.
+figures paper: $(VENV)/$(GROUP).stamp
+	$(SNAKEMAKE) $@ $(ARGS)
+
+.DEFAULT:
+	@$(MAKE) --no-print-directory $(VENV)/$(GROUP).stamp
+	$(SNAKEMAKE) $@ $(ARGS)
+
 help:
 	@echo "make doctor   what will and will not run on this machine, before anything is installed"
 	@echo "make          set up $(VENV), measure on this machine's GPU or take the archive, draw"
@@ -107,7 +116,8 @@ help:
 	@echo "make test     set up, linters, all tests"
 	@echo "make clean    remove results/, with what was measured here"
 	@echo "make distclean  the same, and $(VENV)"
-	@echo "PYTHON=$(PYTHON)   3.11 or later, makes $(VENV)"
+	@echo "make NAME     a target of the workflow, such as vocab_scaling, figures or claims"
+	@echo "PYTHON=$(PYTHON)   3.11 or 3.12, makes $(VENV)"
 	@echo "CORES=$(CORES)          handed to snakemake"
 	@echo "ARGS=...         handed to snakemake: make ARGS=\"--config source=archive\""
 

@@ -32,11 +32,9 @@ class Draw(Protocol):
 
 
 def lines(table: pd.DataFrame) -> list[str]:
-    """The variants from top to bottom: the copies, then a framework after another."""
+    """The variants from top to bottom, a framework after another."""
     framework = dict(zip(table["variant"], table["framework"], strict=True))
-    names = in_order(framework)
-    places = {name: FRAMEWORKS.index(framework[name]) for name in names}
-    return sorted(names, key=lambda name: (name not in CEILINGS, places[name]))
+    return sorted(in_order(framework), key=lambda name: FRAMEWORKS.index(framework[name]))
 
 
 def draw_lines(ax: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
@@ -45,7 +43,7 @@ def draw_lines(ax: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.4, -0.6)
     framework = dict(zip(table["variant"], table["framework"], strict=True))
-    groups = ["" if name in CEILINGS else framework.get(name) for name in names]
+    groups = [framework.get(name) for name in names]
     for i in range(1, len(names)):
         if groups[i] != groups[i - 1]:
             ax.axhline(i - 0.5, color="0.7", linewidth=0.6)
@@ -80,9 +78,13 @@ def panels(table: pd.DataFrame, draw: Draw, rows: Rows = (POINTS,)) -> page.Grid
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The PROFILE table in ``path``, with a column ``stale``.  Raises page.BadInput."""
+    """The PROFILE table in ``path``, with a column ``stale``.  Raises page.BadInput.
+
+    Without the copies, of which ncu sees nothing: the driver's are no kernels.
+    """
     try:
-        return read_counts(path)
+        table = read_counts(path)
+        return table[~table["variant"].isin(CEILINGS)]
     except FileNotFoundError as error:
         raise page.BadInput(f"{path} does not exist; expected a table there; {ADVICE}") from error
     except (BadTable, OSError, ValueError) as error:
@@ -110,7 +112,8 @@ def note(
     parts = [words, f"counted by {table['profiler'].iloc[0]}", *page.origin(facts)]
     if table.loc[table["status"] == "ok", "stale"].any():
         parts.append("hollow bars and marks are stale: counted with earlier code")
-    if lacking := [look(v).label for v in variants if v not in set(table["variant"])]:
+    seen = {*table["variant"], *CEILINGS}
+    if lacking := [look(v).label for v in variants if v not in seen]:
         parts.append(f"not counted: {'; '.join(lacking)}")
     return " · ".join(parts)
 

@@ -33,11 +33,16 @@ TRITON = tuple(v.name for v in BY_NAME.values() if v.framework == "triton")
 CHOSEN_FROM = ("triton_held", "triton_grid")
 TOPK = tuple(v.name for v in BY_NAME.values() if v.k)
 PEERS = tuple(v.name for v in BY_NAME.values() if v.framework == "peers")
-# What the scaling sweeps compare: torch, Triton, three steps of S4, the frontier and peers.
+# What the scaling sweeps compare: torch, Triton, three steps of S4, CUDA kernels that belong to no
+# publication's ladder, the frontier and peers.
 S4_STEPS = ("cuda_thread_row", "cuda_block_tree", "cuda_float4")
+OTHER_CUDA = tuple(
+    v.name for v in BY_NAME.values()
+    if v.framework == "cuda" and not v.k and v.publication not in ("S4", "S5")
+)  # fmt: skip
 SCALED = (
-    *COPIES, *TORCH, *(name for name in TRITON if name not in CHOSEN_FROM), *S4_STEPS, "frontier",
-    *PEERS,
+    *COPIES, *TORCH, *(name for name in TRITON if name not in CHOSEN_FROM), *S4_STEPS, *OTHER_CUDA,
+    "frontier", *PEERS,
 )  # fmt: skip
 # The steps of S4 and of S5, in the order of publication.
 LADDER, WORKLOG = (

@@ -23,7 +23,15 @@ def commands(*arguments: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("goal", "asked"),
-    [("all", []), ("quick", []), ("smoke", ["smoke"]), ("report", ["report"]), ("release", [])],
+    [
+        ("all", []),
+        ("quick", []),
+        ("smoke", ["smoke"]),
+        ("report", ["report"]),
+        ("release", []),
+        ("figures", ["figures"]),
+        ("vocab_scaling", ["vocab_scaling"]),
+    ],
 )
 def test_snakemake_is_asked_for_the_target(goal: str, asked: list[str]):
     assert [targets(command) for command in commands(goal)] == [asked]

@@ -1,0 +1,56 @@
+"""What the tools of Compute Sanitizer found, for people.
+
+    python -m experiments.findings results/archive-nvidia-h200/sanitizer.csv
+
+Exits with 1 where --fail is given and a run found something, or did not come to its end.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from experiments.markdown import head, line
+from experiments.sanitizer import PLANTED
+from experiments.tables import SANITIZER, BadTable, read_csv, validated
+
+HEADS = ["tool", "regime", "launches", "columns", "errors", "warnings", "status"]
+
+
+def told(table: pd.DataFrame) -> str:
+    """A SANITIZER table, then a sentence for every run that is not ok, and how many are."""
+    rows = table.to_dict("records")
+    lines = head(HEADS) + [line(_cells(row)) for row in rows]
+    odd = [row for row in rows if row["status"] != "ok"]
+    lines += ["", *(f"{row['tool']}, {row['regime']}: {row['reason']}" for row in odd)]
+    watched = sum(row["regime"] != PLANTED for row in rows)
+    found = sum(row["regime"] != PLANTED for row in odd)
+    summary = f"{watched - found} of {watched} runs are clean"
+    if faults := [row for row in odd if row["regime"] == PLANTED]:
+        summary += f"; {', '.join(row['tool'] for row in faults)} missed what was planted"
+    return "\n".join([*lines, f"{summary}."])
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    counts = ["–" if pd.isna(row[kind]) else row[kind] for kind in ("errors", "warnings")]
+    columns = f"{row['least_cols']:,} to {row['most_cols']:,}"
+    return [row["tool"], row["regime"], row["launches"], columns, *counts, row["status"]]
+
+
+def main(
+    path: Annotated[Path, typer.Argument(help="sanitizer.csv")],
+    fail: Annotated[bool, typer.Option("--fail", help="exit with 1 where not all is ok")] = False,
+) -> None:
+    """Print what the tools found."""
+    try:
+        table = validated(SANITIZER, read_csv(path))
+    except (BadTable, OSError, ValueError) as error:
+        print(f"{path} is not a table of the sanitizer's runs: {error}")
+        raise typer.Exit(2) from error
+    print(told(table))
+    raise typer.Exit(int(fail and bool((table["status"] != "ok").any())))
+
+
+if __name__ == "__main__":
+    typer.run(main)
