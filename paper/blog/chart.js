@@ -4,6 +4,7 @@
 const Chart = (() => {
   const SIZE = { height: 420, left: 62, right: 16, top: 12, bottom: 44 };
   const LANE = 9;
+  const MARKER = 9;
   const NS = "http://www.w3.org/2000/svg";
 
   function element(name, attributes, parent) {
@@ -48,31 +49,22 @@ const Chart = (() => {
     return found;
   }
 
-  // A marker around (0, 0): a disc, a polygon, a star or spokes.
-  function marker(look, parent, r = 4) {
+  // A marker around (0, 0), as the figures draw it; hollow says that its row is stale.
+  function marker(look, parent, hollow = false, size = MARKER) {
     if (!look.marker) return;
-    const [corners, kind, degrees] = look.marker;
-    if (!corners) return void element("circle", { r, fill: look.colour }, parent);
-    const at = (i, n, radius) => {
-      const angle = (2 * Math.PI * i) / n - Math.PI / 2 - (degrees * Math.PI) / 180;
-      return `${(radius * Math.cos(angle)).toFixed(1)},${(radius * Math.sin(angle)).toFixed(1)}`;
-    };
-    const around = (n, radius) => Array.from({ length: n }, (_, i) => at(i, n, radius(i)));
-    if (kind === 2) element("path", { d: around(corners, () => r).map((p) => `M0,0L${p}`).join(""), stroke: look.colour, "stroke-width": 1.5 }, parent);
-    else {
-      const points = kind === 1 ? around(2 * corners, (i) => (i % 2 ? r * 0.45 : r * 1.3)) : around(corners, () => r * 1.1);
-      element("polygon", { points: points.join(" "), fill: look.colour }, parent);
-    }
+    const { path, filled, join } = look.marker;
+    const fill = !filled ? "none" : hollow ? "#fff" : look.colour;
+    element("path", { class: "marker", d: path, transform: `scale(${size})`, fill, stroke: look.colour, "stroke-width": 1.4 / size, "stroke-linejoin": join }, parent);
   }
 
-  function key(look) {
+  function key(look, hollow) {
     const svg = element("svg", { viewBox: "0 0 32 16", "aria-hidden": "true" });
     element("line", { x1: 1, x2: 31, y1: 8, y2: 8, stroke: look.colour, "stroke-width": 2, "stroke-dasharray": look.dash.map((d) => d * 2).join(" ") }, svg);
-    marker(look, element("g", { transform: "translate(16 8)" }, svg));
+    marker(look, element("g", { transform: "translate(16 8)" }, svg), hollow);
     return svg;
   }
 
-  // series: [{ look, points: [{ x, y, low, high, index }] }]; a point without y stands in a lane.
+  // series: [{ look, points: [{ x, y, low, high, index, stale }] }]; a point without y stands in a lane.
   // Returns the points as drawn, each with its series, and its place in a picture that is ``width`` wide.
   function draw(svg, series, axes, width) {
     svg.replaceChildren();
@@ -127,7 +119,7 @@ const Chart = (() => {
         const g = element("g", { class: "point", transform: `translate(${cx.toFixed(1)} ${cy.toFixed(1)})` }, svg);
         element("circle", { class: "halo", r: 7, fill: "none", "stroke-width": 2 }, g);
         if (p.y === null) element("path", { d: p.wrong ? "M-3,-3L3,3M-3,3L3,-3" : "M0,-4V4", stroke: s.look.colour, "stroke-width": 1.5 }, g);
-        else marker(s.look, g);
+        else marker(s.look, g, p.stale);
         drawn.push({ ...p, series: number, cx, cy, mark: g });
       }
     });

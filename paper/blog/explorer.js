@@ -76,6 +76,9 @@
     fill(find("lie"), kinds.length > 1 ? [...kinds, ALL] : kinds);
   }
 
+  // Whether some of a variant's rows were measured with earlier code: hollow, as in the figures.
+  const isStale = (variant) => indices().some((i) => table().stale[i] && text("variant", i) === variant);
+
   function offerVariants() {
     const names = Object.keys(looks).filter((name) => table().codes.variant.includes(name));
     find("variants").replaceChildren(...names.map((name) => {
@@ -88,7 +91,7 @@
         box.checked ? hidden.delete(name) : hidden.add(name);
         draw();
       });
-      label.append(box, Chart.key(looks[name]), looks[name].label);
+      label.append(box, Chart.key(looks[name], isStale(name)), looks[name].label);
       return label;
     }));
   }
@@ -133,7 +136,7 @@
         look: looks[variant],
         points: rows.filter((i) => text("variant", i) === variant).map((i) => {
           const [low, high] = interval(i, name);
-          return { x: t[find("axis").value][i], y: t[name][i], low, high, index: i, wrong: text("status", i) === "wrong" };
+          return { x: t[find("axis").value][i], y: t[name][i], low, high, index: i, wrong: text("status", i) === "wrong", stale: t.stale[i] === 1 };
         }).sort((a, b) => a.x - b.x),
       }));
     drawn = Chart.draw(find("chart"), series, {
@@ -141,6 +144,9 @@
       xLabel: find("axis").selectedOptions[0]?.textContent ?? "", yLabel: QUANTITIES[name].label,
     }, width());
     find("question").textContent = t.question;
+    const stale = series.filter((s) => s.points.some((p) => p.stale && p.y !== null)).map((s) => s.look.label);
+    find("hollow").hidden = !stale.length;
+    find("hollow").textContent = `Hollow markers: measured with earlier code of ${stale.join(", ")}.`;
     marked = -1;
     select(-1);
     if (find("details").open) list();
@@ -165,7 +171,7 @@
       });
       out.append(`${parts.join("; ")}. `);
     }
-    if (t.stale[i]) out.append("Measured with earlier code. ");
+    if (t.stale[i]) out.append("Hollow: measured with earlier code of this kernel. ");
     const link = document.createElement("a");
     link.href = `#row-${find("sweep").value}-${t.line[i]}`;
     link.textContent = `line ${t.line[i]} of tidy/${find("sweep").value}.csv`;

@@ -3,10 +3,13 @@
 import importlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D
 
 from figures.look import drawn, in_order, look
 from paper.blog.contents import SWEEPS
@@ -19,12 +22,9 @@ NUMBERS = (
 )  # fmt: skip
 DIGITS = 4
 STILL = ("copy", "torch_eager", "triton_row", "triton_online", "frontier")
-# Matplotlib's markers as (corners, kind: 0 polygon, 1 star, 2 spokes; degrees); no corners: a disc.
-MARKERS: Mapping[Any, tuple[int, int, float]] = {
-    "o": (0, 0, 0), "s": (4, 0, 45), "D": (4, 0, 0), "d": (4, 0, 0), "^": (3, 0, 0),
-    "v": (3, 0, 180), "<": (3, 0, 270), ">": (3, 0, 90), "p": (5, 0, 0), "h": (6, 0, 0),
-    "H": (6, 0, 30), "8": (8, 0, 22.5), "*": (5, 1, 0), "P": (4, 1, 0), "X": (4, 1, 45),
-    "1": (3, 2, 180), "2": (3, 2, 0), "3": (3, 2, 270), "4": (3, 2, 90),
+# How SVG calls the parts of a matplotlib path.
+COMMANDS = {
+    Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z",
 }  # fmt: skip
 
 
@@ -94,10 +94,22 @@ def _rounded(value: float) -> float | None:
 
 def _look(variant: str) -> dict[str, Any]:
     style = look(variant)
-    marker = style.marker if isinstance(style.marker, tuple) else MARKERS.get(style.marker)
     return {
-        "label": style.label,
-        "colour": style.colour,
-        "marker": list(marker) if marker else ([0, 0, 0] if style.marker else None),
-        "dash": list(style.dash),
-    }
+        "label": style.label, "colour": style.colour, "dash": list(style.dash),
+        "marker": _marker(style.marker) if style.marker else None,
+    }  # fmt: skip
+
+
+def _marker(marker: Any) -> dict[str, Any]:
+    """Matplotlib's ``marker`` of size 1 around (0, 0), as a path of SVG: the figures' own shape."""
+    style = MarkerStyle(marker)
+    # Up is down in SVG.
+    place = style.get_transform() + Affine2D().scale(1, -1)
+    parts = style.get_path().transformed(place).iter_segments(simplify=False)
+    path = "".join(COMMANDS[c] + ("" if c == Path.CLOSEPOLY else _points(v)) for v, c in parts)
+    return {"path": path, "filled": bool(style.is_filled()), "join": style.get_joinstyle()}
+
+
+def _points(values: Iterable[float]) -> str:
+    """Coordinates: of a marker ten pixels wide a thousandth is more than a screen shows."""
+    return " ".join(f"{value:.3f}".rstrip("0").rstrip(".") for value in values)

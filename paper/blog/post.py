@@ -5,6 +5,7 @@ definition or belongs to the example.  A digit that is neither fails tests/blog/
 """
 
 import html
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,12 @@ from paper.blog.svg import escaped, inlined
 
 EARLIER = "measured with earlier code"
 HEADING = re.compile(r"<h([23])>(.*?)</h\1>", re.DOTALL)
-TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+# A table of sentences has this comment before it: on a narrow screen its rows are cards.
+STACKED = "<!-- stacked -->"
+TABLE = re.compile(rf"({STACKED}\s*)?(<table>.*?</table>)", re.DOTALL)
+ROLES = {
+    "table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "th": "columnheader",
+}  # fmt: skip
 TAG = re.compile(r"<[^>]+>")
 
 
@@ -156,9 +162,26 @@ def _anchored(heading: re.Match[str]) -> str:
 
 def _scrolling(table: re.Match[str]) -> str:
     """A table that scrolls by itself where the screen is narrow, by keyboard too."""
-    heads = re.findall(r"<th[^>]*>(.*?)</th>", table[0])
-    label = escaped("Table: " + ", ".join(html.unescape(head) for head in heads))
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">{table[0]}</div>'
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", table[2])
+    # Where a word may be parted on a narrow screen is nothing to read aloud.
+    heads = [html.unescape(TAG.sub("", head)).replace("\u00ad", "") for head in heads]
+    label = escaped("Table: " + ", ".join(heads))
+    kind, body = (
+        ("scroll stacked", _labelled(table[2], heads)) if table[1] else ("scroll", table[2])
+    )
+    return f'<div class="{kind}" tabindex="0" role="group" aria-label="{label}">{body}</div>'
+
+
+def _labelled(table: str, heads: Sequence[str]) -> str:
+    """``table`` whose cells bear their column's name, and whose parts say what they are.
+
+    Drawn as cards, without a column above them, some browsers would no longer call it a table.
+    """
+    column = itertools.cycle(heads)
+    table = re.sub("<td", lambda _: f'<td role="cell" data-label="{escaped(next(column))}"', table)
+    for tag, role in ROLES.items():
+        table = table.replace(f"<{tag}>", f'<{tag} role="{role}">')
+    return table
 
 
 def _cells(row: Sequence[str]) -> str:

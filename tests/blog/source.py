@@ -21,6 +21,7 @@ ARCHIVE = ROOT / "experiments" / "archive" / "nvidia-h200"
 FACTS = ROOT / "paper" / "blog" / "facts.yaml"
 FIGURE = (
     '<svg viewBox="0 0 720 300"><defs><path id="m1" d="M 0 0 L 3 3"/></defs><g id="figure_1">'
+    '<path d="M 0 300 L 720 300 L 720 0 L 0 0 z" style="fill: #ffffff"/>'
     '<use href="#m1" x="10.123456" y="20"/></g></svg>'
 )
 

@@ -1,15 +1,18 @@
 """The explorer shows the values of the tables, and says which line of which file they are."""
 
+import io
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from figures.look import LOOKS
+from figures.look import LOOKS, Look
 from paper.blog import contents
+from tests.figures.conftest import STALE
 
 
 @pytest.fixture
@@ -221,6 +224,78 @@ def test_an_address_of_no_row_changes_nothing(page: Page, html: Path, name: str)
     page.reload()
     assert page.locator("#explorer tr.on").count() == 0
     assert page.locator("#explorer .point").count() > 0
+
+
+def faces(marks: Locator) -> set[str | None]:
+    """What ``marks`` are filled with."""
+    return {mark.get_attribute("fill") for mark in marks.all()}
+
+
+def test_points_of_earlier_code_are_hollow(page: Page, tool: Locator):
+    choose(tool, sweep="vocab_scaling")
+    label, told = LOOKS[STALE].label, "measured with earlier code"
+    only(tool, STALE)
+    assert faces(tool.locator(".point .marker")) == {"#fff"}
+    expect(tool.locator("[data-hollow]")).to_be_visible()
+    expect(tool.locator("[data-hollow]")).to_have_text(f"Hollow markers: {told} of {label}.")
+    tool.locator("[data-chart]").focus()
+    page.keyboard.press("ArrowRight")
+    assert f"Hollow: {told}" in tool.locator("[data-readout]").inner_text()
+    only(tool, "torch_eager")
+    assert faces(tool.locator(".point .marker")) == {LOOKS["torch_eager"].colour}
+    expect(tool.locator("[data-hollow]")).to_be_hidden()
+    for name, face in {STALE: "#fff", "torch_eager": LOOKS["torch_eager"].colour}.items():
+        key = tool.locator(f'[data-variants] label:has(input[value="{name}"]) .marker')
+        assert faces(key) == {face}
+
+
+SIZE = 40.0
+
+
+def in_a_figure(style: Look) -> np.ndarray:
+    """The corners of the marker that a figure with ``style`` has in its SVG."""
+    figure, file = Figure(), io.StringIO()
+    line = style.line([0.5], [0.5])
+    line.set(markersize=SIZE, transform=figure.transFigure)
+    figure.add_artist(line)
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    found = re.search(r'<path id="m[^"]*" d="([^"]*)"', file.getvalue())
+    assert found
+    return corners(found[1]) / SIZE
+
+
+def corners(path: str) -> np.ndarray:
+    return np.array([float(number) for number in re.findall(r"-?[\d.]+", path)])
+
+
+def test_markers_are_those_of_the_figures(page: Page):
+    looks = page.evaluate("JSON.parse(document.getElementById('explorer-data').textContent).looks")
+    markers = {name: look["marker"] for name, look in looks.items() if name in LOOKS}
+    assert len(markers) > 20
+    for name, marker in markers.items():
+        if not LOOKS[name].marker:
+            assert marker is None
+            continue
+        np.testing.assert_allclose(
+            corners(marker["path"]), in_a_figure(LOOKS[name]), atol=2e-3, err_msg=name
+        )
+
+
+# Whether a marker covers its box's corners on the left, and those on the right.
+COVERED = """e => {
+  const box = e.getBoundingClientRect();
+  const turned = e.getScreenCTM().inverse();
+  const inside = (x, y) => e.isPointInFill(new DOMPoint(x, y).matrixTransform(turned));
+  return [box.left + 1.5, box.right - 1.5].map(x =>
+    [box.top + 2, box.bottom - 2].some(y => inside(x, y)));
+}"""
+
+
+def test_a_marker_points_where_the_figures_does(tool: Locator):
+    choose(tool, sweep="cuda_ladder")
+    only(tool, "cuda_thread_row")
+    assert LOOKS["cuda_thread_row"].marker == "<"
+    assert tool.locator(".point .marker").first.evaluate(COVERED) == [False, True]
 
 
 def across(tool: Locator) -> list[str]:

@@ -51,6 +51,8 @@ def test_axe_finds_nothing_serious(browser: Browser, html: Path, width: str, sch
         page.locator("[data-none]").click()
         page.locator("[data-variants] input").nth(1).check()
         page.locator("details").evaluate_all("all => all.forEach(d => (d.open = true))")
+        # Axe does not judge letters on a gradient: without shadows it does, in tables too.
+        page.add_style_tag(content="* { background-image: none !important; }")
         found = Axe().run(page).response["violations"]
         bad = [v for v in found if v["impact"] in ("serious", "critical")]
         assert [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in bad] == []
