@@ -51,7 +51,8 @@ def findings(gpu: Gpu | None) -> Iterator[Finding]:
     yield disk(ROOT, missing("gpu" if gpu else "base"))
     yield from packages("gpu" if gpu else "base")
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    yield Finding(OK, f"{cores} core{'s' * (cores != 1)}: make CORES={cores} uses them all")
+    more = f": make draws on two, make CORES={cores} on all" if cores > 2 else ""
+    yield Finding(OK, f"{cores} core{'s' * (cores != 1)}{more}")
     yield graphics(gpu)
     if gpu:
         yield archived(gpu)
@@ -100,11 +101,22 @@ def missing(group: str) -> list[str]:
     return [name for name in machine.group(group) if machine.installed(name) is None]
 
 
+def in_venv() -> bool:
+    """Whether this Python is that of .venv."""
+    return Path(sys.prefix).resolve() == (ROOT / ".venv").resolve()
+
+
 def packages(group: str) -> Iterator[Finding]:
     """Whether the packages of ``group`` are here, in the pinned versions."""
     names, gone = machine.group(group), missing(group)
     if gone == names or "snakemake" in gone:
         size = INSTALLED_GB[group]
+        if (made := ROOT / ".venv" / "pyvenv.cfg").exists() and not in_venv():
+            yield Finding(
+                NOTE, f"{made.parent} is of another Python than {sys.executable}, and make keeps "
+                "it: make distclean removes it first",
+            )  # fmt: skip
+            return
         yield Finding(
             NOTE, f"the environment is not installed for {sys.executable}: make installs "
             f"{len(names)} pinned packages and what they need into .venv ({size} GB)",

@@ -55,6 +55,23 @@ def test_it_needs_no_package():
     assert "the environment is not installed" in done.stdout
 
 
+@pytest.mark.usefixtures("bare")
+def test_an_environment_of_another_python_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(checkup, "ROOT", tmp_path)
+    (none,) = checkup.packages("base")
+    assert "the environment is not installed for" in none.text
+    (venv := tmp_path / ".venv").mkdir()
+    (venv / "pyvenv.cfg").touch()
+    (other,) = checkup.packages("base")
+    assert other.level == NOTE
+    assert f"{venv} is of another Python than {sys.executable}" in other.text
+    monkeypatch.setattr(sys, "prefix", str(venv))
+    (mine,) = checkup.packages("base")
+    assert "the environment is not installed for" in mine.text
+
+
 def test_an_old_python_can_read_why_it_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
