@@ -44,6 +44,7 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 # Code with a letter in it is a name or a command; `0.98` alone is a number.
 CODE = re.compile(r"`[^`\n]*[A-Za-z][^`\n]*`")
 TAG = re.compile(r"<[^>]+>")
+ADDRESS = re.compile(r"\]\(https://[^)\s]+\)")  # of a link
 NAMES = re.compile(
     r"\bS[1-5]\b|\b(?:b?float|exp|fp)\d+\b|\bsm_\d+\b|\b[AH][12]00\b|\bL[12]\b|\bE\d\d\b|\bC\d\d\b"
     r"|\b32-bit\b"
@@ -55,7 +56,7 @@ def typed(text: str, given: Sequence[str] = ()) -> list[str]:
     text = LITERAL.sub(lambda m: "given()" if m[1] in given else m[0], text)
     # A figure's alternative text is a sentence, for all that it stands in an expression.
     alts = "\n".join(ALT.findall(text))
-    text = FENCE.sub("", text)
+    text = ADDRESS.sub("]", FENCE.sub("", text))
     expressions = "\n".join(EXPRESSION.findall(text))
     smuggled = ALT.sub("", ARGUMENTS.sub("", expressions))
     prose = TAG.sub("", CODE.sub("", EXPRESSION.sub("", text))) + "\n" + alts

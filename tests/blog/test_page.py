@@ -35,7 +35,8 @@ def test_it_could_not_call_anyone(browser: Browser, html: Path):
 
 
 def test_no_address_outside_is_loaded(html: Path):
-    text = html.read_text()
+    # A reader may follow a link to a publication; the page itself asks for nothing.
+    text = re.sub(r'<a href="https://[^"]*">', "<a>", html.read_text())
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
     assert not re.search(r"url\((?!#)|@import", text)
 
