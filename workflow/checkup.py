@@ -103,7 +103,7 @@ def missing(group: str) -> list[str]:
 
 def in_venv() -> bool:
     """Whether this Python is that of .venv."""
-    return Path(sys.prefix).resolve() == (ROOT / ".venv").resolve()
+    return ROOT / ".venv" in Path(sys.executable).parents  # sys.prefix is site's work
 
 
 def packages(group: str) -> Iterator[Finding]:

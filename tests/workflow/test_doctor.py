@@ -67,7 +67,7 @@ def test_an_environment_of_another_python_is_told_apart(
     (other,) = checkup.packages("base")
     assert other.level == NOTE
     assert f"{venv} is of another Python than {sys.executable}" in other.text
-    monkeypatch.setattr(sys, "prefix", str(venv))
+    monkeypatch.setattr(sys, "executable", str(venv / "bin" / "python"))
     (mine,) = checkup.packages("base")
     assert "the environment is not installed for" in mine.text
 
