@@ -9,7 +9,7 @@ rows.
 
 --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
 the shape that is chosen today competes with them.  What is not measured stays in the table, but for
-widths among those measured that are none of WIDTHS any more.
+widths that are none of WIDTHS any more and lie just below one that is measured.
 """
 
 import json
@@ -313,8 +313,9 @@ def main(
             )
     some = set(regimes) != set(REGIMES)
     part = bool(some or rows or edges or least_cols)
+    every = list(requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count))
     wanted = [
-        r for r in requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count)
+        r for r in every
         if (not rows or (r.rows if r.rows < MANY else 0) in rows)
         and (not edges or EDGES[r.edges] in edges)
         and r.cols >= least_cols
@@ -323,8 +324,6 @@ def main(
     if part:
         kept = earlier(out if out.exists() else TABLES / f"{name}.json")
         entries = {tuple(e[k] for k in POINT): e for e in kept}
-        outdated = _outdated(entries.keys(), {tuple(point_of(r).values()) for r in wanted})
-        entries = {point: entry for point, entry in entries.items() if point not in outdated}
     asked: dict[Request, list[Shape]] = {}
     for r in wanted:
         if found := [s for s in candidates(r) if s.regime in regimes and possible(s, r)]:
@@ -349,21 +348,22 @@ def main(
             )
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
             count += len(told)
-            entries |= {tuple(point.values()): told[0]} if told else {}
+            if told:
+                for old in _outdated(entries, r, every):
+                    del entries[old]
+                entries[tuple(point.values())] = told[0]
     finally:  # of a part, what was measured before an interruption stays; half a table is none
         if part or sys.exc_info()[0] is None:
             write_table(out, sorted(entries.values(), key=_order))
     print(f"{len(asked)} numbers of rows and columns, {count} candidates, in {out} and {log}")
 
 
-def _outdated(known: Iterable[tuple[Any, ...]], wanted: set[tuple[Any, ...]]) -> set[Any]:
-    """The points of ``known`` that lie among those that are ``wanted``, and are none of them."""
-    widths: dict[tuple[Any, ...], list[int]] = {}
-    for *kind, cols in wanted:
-        widths.setdefault(tuple(kind), []).append(cols)
-    among = {(*kind, cols) for *kind, cols in known
-             if min(some := widths.get(tuple(kind), [cols + 1])) <= cols <= max(some)}  # fmt: skip
-    return among - wanted
+def _outdated(known: Iterable[tuple[Any, ...]], r: Request, every: list[Request]) -> list[Any]:
+    """The points of ``known`` between ``r`` and the next narrower of ``every``: no widths now."""
+    kind = (r.dtype, r.edges, r.rows)
+    narrower = (q.cols for q in every if (q.dtype, q.edges, q.rows) == kind and q.cols < r.cols)
+    least, mine = max(narrower, default=0), tuple(point_of(r).values())[:-1]
+    return [point for point in known if point[:-1] == mine and least < point[-1] < r.cols]
 
 
 def _order(entry: dict[str, Any]) -> tuple[Any, ...]:
