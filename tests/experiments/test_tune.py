@@ -142,7 +142,7 @@ def test_widths_that_are_no_longer_measured_leave_the_table(
 ):
     out = tmp_path / "table.json"
     today = [e for e in TABLE if e["edges"] == "edges apart" and e["rows"] is None]
-    earlier = [{**today[0], "cols": cols} for cols in (524_287, 30_000, 16)]
+    earlier = [{**today[0], "cols": cols} for cols in (262_143, 30_000, 16)]
     facts = {"gpu": "NVIDIA H200", "measured_utc": "2026-11-20T00:00:00Z", "code_commit": "a" * 40}
     out.write_text(json.dumps({**facts, "entries": [*TABLE, *earlier]}))
     tune.main(out, tmp_path / "log.csv", ["staged"], edges=["edges apart"], least_cols=20_000)
@@ -152,7 +152,7 @@ def test_widths_that_are_no_longer_measured_leave_the_table(
     mine = {e["cols"] for e in made if e["dtype"] == today[0]["dtype"]
             and e["edges"] == "edges apart" and e["rows"] is None}  # fmt: skip
     assert 16 in mine
-    assert not mine & {524_287, 30_000}
+    assert not mine & {262_143, 30_000}
     # What takes the place of others was measured: where staged rows are none, nothing was.
     measured = {cols for dtype, _, cols, *_ in seen if dtype == today[0]["dtype"]}
     for cols in {e["cols"] for e in today if e["dtype"] == today[0]["dtype"]} - mine:
