@@ -17,6 +17,11 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
                 for (int i = 0; i < EXCHANGES; ++i)
                     init(&arrived[i], 1);
                 initialised();
+            }
+            // Both are one thread's, but the compiler may issue the first for a warp and the second
+            // for a lane, which racecheck takes for a race.
+            __syncwarp();
+            if (threadIdx.x == 0) {
                 for (int i = 0; i < EXCHANGES; ++i)
                     arrive_expecting(&arrived[i], sizeof of_block[i]);
             }
