@@ -17,9 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
+from kernels.ahead import ahead
 from kernels.compiled import Compiled, CompileError, Job, Resources, write
 from kernels.cuda_compiler import compile_cuda, cuda_key
-from kernels.frontier.compiler import ahead, compile_plan, plan_key
+from kernels.frontier.compiler import compile_plan, plan_key
 from kernels.registry import ARCHITECTURES, VARIANTS, variant
 from kernels.triton_compiler import compile_triton, specialisations, triton_key
 

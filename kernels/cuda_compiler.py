@@ -96,10 +96,15 @@ def _cuda_headers() -> str:
 
 
 def program(
-    path: Path, arch: str, names: Iterable[str], defines: tuple[str, ...] = ()
+    path: Path,
+    arch: str,
+    names: Iterable[str],
+    defines: tuple[str, ...] = (),
+    before: Iterable[Path] = (),
 ) -> tuple[bytes, Mapping[str, str], str]:
     """A cubin with the kernels ``names`` of a file, their symbols, and the assembler's report.
 
+    Headers ``before``, of the same folder, are included first.
     Raises CompileError with NVRTC's message.
     """
     from cuda.core import Program, ProgramOptions
@@ -118,7 +123,8 @@ def program(
     )
     log = io.StringIO()
     try:
-        made = Program(path.read_text(), "c++", options)
+        included = "".join(f'#include "{header.name}"\n' for header in before)
+        made = Program(included + path.read_text(), "c++", options)
         code = made.compile("cubin", name_expressions=names, logs=log)
     except Exception as error:  # cuda.core raises several types; each carries NVRTC's log
         raise CompileError(str(error).strip()) from error

@@ -12,6 +12,7 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
+from kernels.frontier.plans import REGIMES
 from kernels.registry import BY_NAME, Launch, Variant
 
 _C_TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
@@ -22,9 +23,8 @@ def variant_sha256(variant: Variant) -> str:
     """SHA-256 (hex) of the variant's code, options and launch policy."""
     code = _cuda(variant.path) if variant.path.suffix == ".cu" else _python(variant.path)
     if variant.framework == "frontier":
-        # No sweep times the gradient.
-        timed = [p for p in variant.path.parent.glob("*.cu") if not p.name.startswith("backward")]
-        code += "".join(map(_cuda, sorted(timed)))
+        # Nothing else in the folder is what this variant's sweeps time.
+        code += "".join(_cuda(variant.path.with_name(f"{r}.cu")) for r in sorted(REGIMES))
     if "frontier" in variant.name:  # it selects by what was measured
         code += "".join(p.read_text() for p in sorted(variant.path.parent.glob("tables/*.json")))
     told = "".join(f"{name}={value}\n" for name, value in variant.options)

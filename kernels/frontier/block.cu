@@ -8,16 +8,21 @@
 #include "exchange.cuh"
 #include "held.cuh"
 
-template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, bool INVARIANT>
+template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, bool INVARIANT,
+          class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
-    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long,
+            Given... given) {
     await_turn();
     using Mine = Share<EDGES, THREADS, VECTORS>;
     Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
     int start = Mine::thread() - (EDGES ? in.lead() : 0);
-    Held<T, VECTORS, RAW> held;
-    load<Mine::STEP>(in, start, held.raw);
-    held.edge = in.load_edge(threadIdx.x);
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    op.go_to(blockIdx.x);
+    Held<T, VECTORS, RAW, Op> held(op);
+    look<Mine::STEP>(op, in, start, held.raw);
+    held.edge = in.load_edge(threadIdx.x, op);
 
     __shared__ Exchange<1, THREADS / 32, INVARIANT ? 2 : 1> exchange;
     Partial row;
@@ -26,7 +31,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
             0, [&] { return held.max_of_warp(); },
             [&](float max) { return held.total_of_warp(max); });
     else
-        row = exchange.of_row(0, [&] { return held.over_warp(); });
+        row = exchange.of_row(op, 0, [&] { return held.over_warp(); });
 
     out += blockIdx.x * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {

@@ -25,11 +25,11 @@
 #include "deal.cuh"
 
 template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, int EDGES,
-          bool INVARIANT>
+          bool INVARIANT, class... Given>
 __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 * INVARIANT) * 32,
                                   1)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows,
-            int chunks, int vectors, int together, int coming, Scratch *scratch) {
+            int chunks, int vectors, int together, int coming, Scratch *scratch, Given... given) {
     // Chunks on chip: nobody is further ahead of the writers.
     constexpr int CHIP = SLOTS + AHEAD, SUMMERS = INVARIANT ? REDUCERS : 0;
     constexpr int EACH = CHUNK / (REDUCERS * 32), EACH_WRITTEN = CHUNK / (WRITERS * 32);
@@ -39,6 +39,9 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     __shared__ int2 which[CHIP]; // row and chunk; row -1 after the last
     __shared__ Partial of_warp[1 + INVARIANT][CHIP][REDUCERS], of_row[1 + INVARIANT][CHIP];
     __shared__ unsigned number;
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    static_assert(!Op::TURNS, "what lies in a ring is looked at where its columns are not known");
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int tickets = (chunks + together - 1) / together; // of a row
 
@@ -70,7 +73,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     // The slot's chunk in registers; the slot has one reader less.
     auto taken = [&](auto threads, const Chunk<T, EDGES> &c, int thread, auto &raw, float &edge) {
         c.template load<threads.value>(ring + slot.slot * CHUNK, thread, raw);
-        edge = c.row.load_edge(c.edge_thread(thread));
+        edge = c.row.load_edge(c.edge_thread(thread), op);
         __syncwarp();
         if (lane == 0)
             arrive_at(&empty[slot.slot]);
@@ -87,7 +90,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
                 taken(Constant<REDUCERS * 32>(), chunk(w), threadIdx.x, raw, edge);
                 mine.max = max_over<32>(larger(largest<T>(raw), edge));
                 if constexpr (!INVARIANT) {
-                    Exponential<T> of(base_of(mine.max));
+                    Exponential<T, Op> of(op, base_of(mine.max));
                     sum = of(edge);
                     exponentials(raw, of, [&](float e) { sum += e; });
                     mine.sum = sum_over<32>(sum) * of.correction();
@@ -112,7 +115,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
                     uint4 raw[EACH];
                     float edge;
                     taken(Constant<SUMMERS * 32>(), chunk(w), warp * 32 + lane, raw, edge);
-                    Exponential<T> of(base_of(of_row[0][at.slot].max));
+                    Exponential<T, Op> of(op, base_of(of_row[0][at.slot].max));
                     sum.add(of(edge));
                     exponentials(raw, of, [&](float e) { sum.add(e); });
                 }
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
                     return;
                 wait(INVARIANT ? &totalled[at.slot] : &ready[at.slot], at.parity);
                 Partial row = of_row[INVARIANT][at.slot];
-                Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+                Probability<T, INVARIANT, Op> of(op, base_of(row.max), row.sum);
                 auto c = chunk(w);
                 T *to = out + w.x * out_stride;
                 probabilities(held[i], of, [&](int n, uint4 vector) {
@@ -204,16 +207,15 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     }
     // Pairs of warps in ``some`` become pairs of tickets, after ``full``.
     auto post_tickets = [&](auto merge, Barrier *whole, const Partial(*some)[REDUCERS], int kind) {
-        using Merge = decltype(merge);
         Partial so_far[2];
         for (;; next()) {
             wait(&whole[at.slot], at.parity);
             int2 w = which[at.slot];
             if (w.x < 0)
                 return;
-            so_far[1] = w.y % together == 0 ? Merge::none() : so_far[0];
-            so_far[0] = Merge::over_warp(lane < REDUCERS ? some[at.slot][lane] : Merge::none());
-            so_far[0] = Merge::all(so_far);
+            so_far[1] = w.y % together == 0 ? merge.none() : so_far[0];
+            so_far[0] = merge.over_warp(lane < REDUCERS ? some[at.slot][lane] : merge.none());
+            so_far[0] = merge.all(so_far);
             if (lane == 0 && (w.y % together == together - 1 || w.y == chunks - 1))
                 post(scratch->posted + (kind * (long long)rows + w.x) * tickets + w.y / together,
                      number, so_far[0]);
@@ -221,19 +223,18 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     };
     // Pairs of tickets become the row's, after ``known``; ``tell`` says it of the place.
     auto gather_rows = [&](auto merge, Barrier *known, int kind, auto tell) {
-        using Merge = decltype(merge);
         int last = -1;
-        Partial row = Merge::none();
+        Partial row = merge.none();
         for (;; next()) {
             wait(&known[at.slot], at.parity);
             int2 w = which[at.slot];
             if (w.x >= 0 && w.x != last) {
                 last = w.x;
                 auto posted = scratch->posted + (kind * (long long)rows + w.x) * tickets;
-                row = tickets <= 32 ? collect<Merge, 1>(posted, tickets, number)
-                                    : collect<Merge, 8>(posted, tickets, number);
+                row = tickets <= 32 ? collect<1>(merge, posted, tickets, number)
+                                    : collect<8>(merge, posted, tickets, number);
                 __syncwarp();
-                row = Merge::over_warp(row);
+                row = merge.over_warp(row);
             }
             __syncwarp(); // every lane has read what the place holds
             if (lane == 0)
@@ -243,17 +244,17 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
         }
     };
     if (warp == 1)
-        post_tickets(Merge<false>(), reduced, of_warp[0], 0);
+        post_tickets(Merge<false, Op>{op}, reduced, of_warp[0], 0);
     else if (warp == 2)
-        gather_rows(Merge<false>(), full, 0, [&](Partial row) {
+        gather_rows(Merge<false, Op>{op}, full, 0, [&](Partial row) {
             of_row[0][at.slot] = row;
             arrive_at(&ready[at.slot]);
         });
     if constexpr (INVARIANT) {
         if (warp == 3)
-            post_tickets(Merge<true>(), summed, of_warp[1], 1);
+            post_tickets(Merge<true, Op>{op}, summed, of_warp[1], 1);
         else if (warp == 4)
-            gather_rows(Merge<true>(), ready, 1, [&](Partial row) {
+            gather_rows(Merge<true, Op>{op}, ready, 1, [&](Partial row) {
                 of_row[1][at.slot] = of_total(of_row[0][at.slot].max, as_total(row));
                 arrive_at(&totalled[at.slot]);
             });

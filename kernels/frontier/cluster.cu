@@ -11,9 +11,10 @@
 #include "held.cuh"
 
 template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, bool RAW, int EDGES,
-          bool INVARIANT>
+          bool INVARIANT, class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
-    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long,
+            Given... given) {
     await_turn();
     int rank = blockIdx.x % BLOCKS;
     long long number = blockIdx.x / BLOCKS;
@@ -22,9 +23,12 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     using Mine = Share<EDGES, THREADS, VECTORS>;
     int start = part.start + Mine::thread();
 
-    Held<T, VECTORS, RAW> held;
-    load<Mine::STEP>(in, start, held.raw, part.last);
-    held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    op.go_to(number);
+    Held<T, VECTORS, RAW, Op> held(op);
+    look<Mine::STEP>(op, in, start, held.raw, part.last);
+    held.edge = rank == 0 ? in.load_edge(threadIdx.x, op) : -CUDART_INF_F;
 
     __shared__ Exchange<BLOCKS, THREADS / 32, INVARIANT ? 2 : 1> exchange;
     exchange.begin();
@@ -34,7 +38,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
             rank, [&] { return held.max_of_warp(); },
             [&](float max) { return held.total_of_warp(max); });
     else
-        row = exchange.of_row(rank, [&] { return held.over_warp(); });
+        row = exchange.of_row(op, rank, [&] { return held.over_warp(); });
 
     out += number * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {

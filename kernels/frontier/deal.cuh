@@ -26,12 +26,12 @@ __device__ inline void post(Posted *to, unsigned number, Partial p) {
 }
 
 // How pairs become one: of a maximum and a sum, or of a total.
-template <bool TOTAL> struct Merge;
+template <bool TOTAL, class Op> struct Merge {
+    Op op;
 
-template <> struct Merge<false> {
-    static __device__ Partial none() { return no_partial(); }
-    static __device__ Partial over_warp(Partial mine) { return ::over_warp(mine); }
-    template <int N> static __device__ Partial all(Partial (&some)[N]) {
+    __device__ Partial none() const { return no_partial(); }
+    __device__ Partial over_warp(Partial mine) const { return ::over_warp(op, mine); }
+    template <int N> __device__ Partial all(Partial (&some)[N]) const {
         float max = some[0].max, sum = 0.0f;
 #pragma unroll
         for (int i = 1; i < N; ++i)
@@ -39,17 +39,19 @@ template <> struct Merge<false> {
         float base = base_of(max);
 #pragma unroll
         for (int i = 0; i < N; ++i)
-            sum += some[i].sum * exp2_fast((some[i].max - base) * LOG2E);
+            sum += moved(op, some[i].sum, some[i].max, base);
         return {max, sum};
     }
 };
 
-template <> struct Merge<true> {
-    static __device__ Partial none() { return as_partial(0); }
-    static __device__ Partial over_warp(Partial mine) {
+template <class Op> struct Merge<true, Op> {
+    Op op;
+
+    __device__ Partial none() const { return as_partial(0); }
+    __device__ Partial over_warp(Partial mine) const {
         return as_partial(total_over<32>(as_total(mine)));
     }
-    template <int N> static __device__ Partial all(Partial (&some)[N]) {
+    template <int N> __device__ Partial all(Partial (&some)[N]) const {
         Total total = 0;
 #pragma unroll
         for (int i = 0; i < N; ++i)
@@ -60,10 +62,10 @@ template <> struct Merge<true> {
 
 // A lane's part of ``count`` tickets' pairs, once they are all posted: EACH of them on their way at
 // once, since each takes the time to the L2 and back.
-template <class Merge, int EACH>
-__device__ Partial collect(const Posted *posted, int count, unsigned number) {
+template <int EACH, class Merge>
+__device__ Partial collect(const Merge &merge, const Posted *posted, int count, unsigned number) {
     Partial some[EACH + 1];
-    some[EACH] = Merge::none();
+    some[EACH] = merge.none();
     for (int first = threadIdx.x % 32; first < count; first += 32 * EACH) {
         unsigned long long max[EACH], sum[EACH];
         bool missing;
@@ -71,8 +73,8 @@ __device__ Partial collect(const Posted *posted, int count, unsigned number) {
             missing = false;
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
-                max[i] = beside(number, Merge::none().max);
-                sum[i] = beside(number, Merge::none().sum);
+                max[i] = beside(number, merge.none().max);
+                sum[i] = beside(number, merge.none().sum);
                 if (first + 32 * i < count)
                     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
                                  : "=l"(max[i]), "=l"(sum[i])
@@ -86,7 +88,7 @@ __device__ Partial collect(const Posted *posted, int count, unsigned number) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
             some[i] = {__uint_as_float(unsigned(max[i])), __uint_as_float(unsigned(sum[i]))};
-        some[EACH] = Merge::all(some);
+        some[EACH] = merge.all(some);
     }
     return some[EACH];
 }

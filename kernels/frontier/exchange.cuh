@@ -51,10 +51,10 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
     }
 
     // The row's pair from ``pair()`` of every warp.
-    template <class Pair> __device__ Partial of_row(int rank, Pair pair) {
+    template <class Op, class Pair> __device__ Partial of_row(Op op, int rank, Pair pair) {
         int lane = threadIdx.x % 32;
         return over_all(0, rank, pair(), [&](const Partial *some, int n) {
-            return over_warp(lane < n ? some[lane] : no_partial());
+            return over_warp(op, lane < n ? some[lane] : no_partial());
         });
     }
 

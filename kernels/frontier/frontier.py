@@ -10,13 +10,16 @@ source   own; shared/KERNELS.md
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from kernels.compiled import Job
+from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
+from kernels.frontier.operators import MOST_ROWS, Operator
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -49,25 +52,28 @@ NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bf
 
 
 def softmax(
-    x: Tensor, out: Tensor, invariant: bool = False, shape: Shape | None = None
+    x: Tensor, out: Tensor, invariant: bool = False, shape: Shape | None = None,
+    operator: Operator | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Softmax of ``x`` (..., cols) along its last dimension into ``out``, of its shape and dtype.
 
     Both have their rows at even distances (kernels/frontier/rows.py); they are one tensor or do
     not overlap. ``invariant``: a row's bits depend neither on the number of rows nor on how it is
-    split. ``shape`` names the kernel that is taken.  Raises ValueError for other tensors, and
+    split. ``shape`` names the kernel that is taken. ``operator`` says what is asked for beside the
+    softmax, and ``mask`` is what its Matrix tells of.  Raises ValueError for other tensors, and
     where ``shape`` cannot serve them.
     """
     source, to, device = x.data_ptr(), out.data_ptr(), x.get_device()
     # Whatever the choice of a kernel and its arguments depend on.
     key = (
         x.dtype, x.shape, x.stride(), out.stride(), source % LINE_BYTES, to % VECTOR_BYTES, device,
-        invariant, shape,
+        invariant, shape, operator,
     )  # fmt: skip
+    pointers = (source, to) if mask is None else (source, to, mask.data_ptr())
     if ready := known(device, key):
-        ready(torch._C._cuda_getCurrentRawStream(device), source, to)
+        ready(torch._C._cuda_getCurrentRawStream(device), *pointers)
     else:
-        launch(device, key, lambda: prepare(x, out, invariant, shape), source, to)
+        launch(device, key, lambda: prepare(x, out, invariant, shape, operator), *pointers)
     return out
 
 
@@ -76,15 +82,23 @@ def run(x: Tensor, out: Tensor, shape: Shape) -> Tensor:
     return softmax(x, out, shape=shape)
 
 
-def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None) -> Launch:
-    """The launch for tensors that lie as these, from the addresses of both; as ``softmax``."""
+def prepare(
+    x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None,
+    operator: Operator | None = None,
+) -> Launch:  # fmt: skip
+    """The launch for tensors that lie as these, from addresses, a mask's last; as ``softmax``."""
     if x.numel() == 0:
         return nothing
-    asked, device = _request(x, out, invariant), x.get_device()
+    masked = operator is not None and operator.mask is not None
+    asked, device = _request(x, out, invariant, masked), x.get_device()
+    if masked and asked.rows > MOST_ROWS:
+        raise ValueError(f"expected at most {MOST_ROWS} rows with a mask; got {asked.rows}")
     shape = shape or select(asked, gpu(device).name)
     if not possible(shape, asked):
         raise ValueError(f"{shape} cannot serve {asked}")
     plan = shape.plan(asked.cols, asked.size, asked.edges)
+    if operator:
+        plan = replace(plan, given=operator.types(C_TYPES[asked.dtype]))
     function = kernel(plan, x.dtype, device)
     (rows, cols, stride), out_stride = rows_of(x), rows_of(out).stride
     grid, shared, cluster, tickets = rows, 0, 1, 0
@@ -112,6 +126,7 @@ def prepare(x: Tensor, out: Tensor, invariant: bool, shape: Shape | None = None)
             grid, shared = asked.multiprocessors, plan.ring_bytes
             tickets = rows * dealt.tickets * (1 + shape.invariant)
             arguments += [dealt.chunks, dealt.vectors, shape.sizes[4], shape.sizes[6], None]
+    arguments += operator.arguments() if operator else []
     if shape.regime == "staged":
         # One kernel serves many widths.  Its own shared memory counts too, below LARGE_SHARED.
         allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", STAGED_MOST)
@@ -129,8 +144,8 @@ def _posting(ready: Prepared, tickets: int, device: int) -> Launch:
     """``ready`` with scratch memory for so many tickets."""
     size = 16 + 16 * (1 << (tickets - 1).bit_length())  # few sizes serve all shapes
 
-    def launch(stream: int, source: int, to: int) -> None:
-        ready(stream, source, to, scratch(size, device, stream))
+    def launch(stream: int, source: int, to: int, *mask: int) -> None:
+        ready(stream, source, to, scratch(size, device, stream), *mask)
 
     return launch
 
@@ -150,7 +165,9 @@ def rows_of(x: Tensor) -> Rows:
     return found
 
 
-def _request(x: Tensor, out: Tensor, invariant: bool = False) -> Request:
+def _request(
+    x: Tensor, out: Tensor, invariant: bool = False, masked: bool = False
+) -> Request:  # fmt: skip
     (rows, cols, x_stride), out_stride = rows_of(x), rows_of(out).stride
     size, device = x.element_size(), gpu(x.get_device())
     pointers, strides = x.data_ptr() | out.data_ptr(), (x_stride | out_stride) * size
@@ -164,6 +181,7 @@ def _request(x: Tensor, out: Tensor, invariant: bool = False) -> Request:
         contiguous=x_stride == out_stride == cols,
         lines=(x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
         arch=device.arch, multiprocessors=device.multiprocessors, invariant=invariant,
+        masked=masked,
     )  # fmt: skip
 
 

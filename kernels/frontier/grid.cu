@@ -10,10 +10,11 @@
 #include "deal.cuh"
 #include "held.cuh"
 
-template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, bool INVARIANT>
+template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, bool INVARIANT,
+          class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, int rows,
-            int parts, Scratch *scratch) {
+            int parts, Scratch *scratch, Given... given) {
     await_turn();
     constexpr int WARPS = THREADS / 32;
     int number_of_row = blockIdx.x / parts, rank = blockIdx.x % parts;
@@ -25,27 +26,29 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     using Mine = Share<EDGES, THREADS, VECTORS>;
     int start = part.start + Mine::thread();
 
-    Held<T, VECTORS, RAW> held;
-    load<Mine::STEP>(in, start, held.raw, part.last);
-    held.edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F;
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    op.go_to(number_of_row);
+    Held<T, VECTORS, RAW, Op> held(op);
+    look<Mine::STEP>(op, in, start, held.raw, part.last);
+    held.edge = rank == 0 ? in.load_edge(threadIdx.x, op) : -CUDART_INF_F;
 
     __shared__ Partial of_warp[1 + INVARIANT][WARPS], of_row[1 + INVARIANT];
     // The row's pair from one of each warp: its block's is posted, and all that belong to the row
     // are collected.
     auto exchanged = [&](auto merge, int kind, Partial mine) {
-        using Merge = decltype(merge);
         if (lane == 0)
             of_warp[kind][warp] = mine;
         __syncthreads();
         if (warp == 0) {
             Posted *posted = scratch->posted + (kind * rows + number_of_row) * (long long)parts;
-            Partial block = Merge::over_warp(lane < WARPS ? of_warp[kind][lane] : Merge::none());
+            Partial block = merge.over_warp(lane < WARPS ? of_warp[kind][lane] : merge.none());
             if (lane == 0)
                 post(posted + rank, number, block);
-            Partial row = parts <= 32 ? collect<Merge, 1>(posted, parts, number)
-                                      : collect<Merge, 8>(posted, parts, number);
+            Partial row = parts <= 32 ? collect<1>(merge, posted, parts, number)
+                                      : collect<8>(merge, posted, parts, number);
             __syncwarp();
-            row = Merge::over_warp(row);
+            row = merge.over_warp(row);
             if (lane == 0)
                 of_row[kind] = row;
         }
@@ -54,11 +57,11 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     };
     Partial row;
     if constexpr (INVARIANT) {
-        float max = exchanged(Merge<false>(), 0, {held.max_of_warp(), 0.0f}).max;
-        Partial total = exchanged(Merge<true>(), 1, as_partial(held.total_of_warp(max)));
+        float max = exchanged(Merge<false, Op>{op}, 0, {held.max_of_warp(), 0.0f}).max;
+        Partial total = exchanged(Merge<true, Op>{op}, 1, as_partial(held.total_of_warp(max)));
         row = of_total(max, as_total(total));
     } else {
-        row = exchanged(Merge<false>(), 0, held.over_warp());
+        row = exchanged(Merge<false, Op>{op}, 0, held.over_warp());
     }
     out += number_of_row * out_stride;
     float edge = held.template results<INVARIANT>(row, [&](int i, uint4 vector) {

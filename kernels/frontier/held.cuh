@@ -1,14 +1,18 @@
 // held: a thread's share of a row between the two looks at it: VECTORS vectors and an element of
-// the edges, as exponentials in float, or as they came, to be exponentiated twice.  As they came,
-// 16-bit rows take half the registers.
+// the edges, as exponentials in float, or as they came, to be exponentiated twice, or for
+// logarithms once.  As they came, 16-bit rows take half the registers.
 #pragma once
 #include "exact.cuh"
 #include "load.cuh"
 
-template <class T, int VECTORS, bool RAW> struct Held {
+template <class T, int VECTORS, bool AS_THEY_CAME, class Op> struct Held {
+    static constexpr bool RAW = AS_THEY_CAME || Op::LOG;
+    Op op;
     uint4 raw[VECTORS];
     float v[VECTORS][WIDTH<T>]; // of the two, one is used, and the other takes no register
     float edge, base;
+
+    __device__ explicit Held(Op op) : op(op) {}
 
     // The largest of a warp's shares, once they are in ``raw`` and ``edge``.
     __device__ float max_of_warp() const { return max_over<32>(larger(largest<T>(raw), edge)); }
@@ -16,7 +20,7 @@ template <class T, int VECTORS, bool RAW> struct Held {
     // Exponentials relative to ``max``, of which ``add(e)`` is told.
     template <class Add> __device__ void exponentiate(float max, Add add) {
         base = max;
-        Exponential<T> of(base_of(max));
+        Exponential<T, Op> of(op, base_of(max));
         float e = of(edge);
         add(e);
         if constexpr (!RAW)
@@ -38,7 +42,7 @@ template <class T, int VECTORS, bool RAW> struct Held {
     __device__ Partial over_warp() {
         float sum = 0.0f, max = max_of_warp();
         exponentiate(max, [&](float e) { sum += e; });
-        return {max, sum_over<32>(sum) * Exponential<T>(base_of(max)).correction()};
+        return {max, sum_over<32>(sum) * Exponential<T, Op>(op, base_of(max)).correction()};
     }
 
     // The total of a warp's shares, relative to the maximum of the row.
@@ -52,14 +56,14 @@ template <class T, int VECTORS, bool RAW> struct Held {
     // edge's is returned.  INVARIANT: of a sum of the exponentials as they are.
     template <bool INVARIANT, class Visit> __device__ float results(Partial row, Visit visit) {
         if constexpr (RAW) {
-            Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+            Probability<T, INVARIANT, Op> of(op, base_of(row.max), row.sum);
             probabilities(raw, of, visit);
             return of(edge);
         } else {
-            float scale = reciprocal<T>(row.sum);
+            float scale = op.after(reciprocal<T>(row.sum));
             if constexpr (!INVARIANT)
-                scale *= exp2_fast((base - row.max) * LOG2E) *
-                         Exponential<T>(base_of(base)).correction();
+                scale *= moved(op, 1.0f, base, row.max) *
+                         Exponential<T, Op>(op, base_of(base)).correction();
 #pragma unroll
             for (int i = 0; i < VECTORS; ++i) {
 #pragma unroll

@@ -17,6 +17,8 @@ LINE = 8  # vectors of a line of memory
 TILE_BYTES = 128  # of a tile at most, for each thread, if it is more than one row
 # Of a staged row: the most of it in a block's shared memory, and vectors of it to a thread.
 STAGED_BYTES, STAGED_VECTORS = 224 * 1024, 32
+# Those whose elements lie on chip without their columns: masks are for the others.
+UNMASKED_REGIMES = ("tile", "staged", "chunks")
 # Those whose kernels need clusters of 16, the copy engine or more shared memory than a block of
 # earlier GPUs has, and the architectures that have them.
 HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "staged", "chunks"), (90, 100, 103)
@@ -79,11 +81,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel: a shape, the vectors (of a tile: elements) that a thread holds, and the edges."""
+    """A kernel: a shape, the vectors (of a tile: elements) that a thread holds, and the edges.
+
+    ``given`` are the C++ types of what it takes after its other arguments (operators.cuh).
+    """
 
     shape: Shape
     held: int
     edges: int
+    given: tuple[str, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -108,7 +114,7 @@ class Plan:
                 arguments = (sizes[0], self.held, sizes[2], shape.raw, edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], shape.raw, edges)
-        words = [str(a).lower() for a in (*arguments, shape.invariant)]
+        words = [*(str(a).lower() for a in (*arguments, shape.invariant)), *self.given]
         return f"softmax<{', '.join([c_type, *words])}>"
 
     @property
@@ -147,7 +153,7 @@ class Plan:
         words = [self.shape.regime, "x".join(map(str, self.shape.sizes))]
         words += [f"held={self.held}"] * bool(self.held)
         words += [*["raw"] * self.shape.raw, *[EDGES[self.edges]] * bool(self.edges)]
-        return " ".join([*words, *["invariant"] * self.shape.invariant])
+        return " ".join([*words, *["invariant"] * self.shape.invariant, *self.given])
 
 
 def vectors_from_line(cols: int, size: int, edges: int) -> int:

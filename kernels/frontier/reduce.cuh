@@ -35,16 +35,30 @@ template <class T> __device__ float reciprocal(float v) {
 // What may be subtracted from -inf: a part of a row that is masked throughout sums to 0, not NaN.
 __device__ inline float base_of(float max) { return max == -CUDART_INF_F ? 0.0f : max; }
 
-// exp(x - base) for elements of T; of 16 bits one FMA, exp2(x f - base f), for which the product
-// with the base is rounded: all exponentials relative to it are too large by 1 / ``correction``.
-template <class T> struct Exponential {
-    float base, factor = LOG2E, offset = 0.0f;
+// What an operator does beside the softmax of a row: nothing.  operators.cuh has others.
+struct Softmax {
+    // Whether results are logarithms, and whether elements are turned as they are loaded.
+    static constexpr bool LOG = false, TURNS = false;
 
-    __device__ explicit Exponential(float base) : base(base) {
+    __device__ void go_to(long long) {}                 // the row, if it matters which
+    __device__ float times() const { return 1.0f; }     // a factor of all elements, above 0
+    __device__ float after(float v) const { return v; } // what becomes of a result
+
+    template <class T> __device__ float turned(float v, int) const { return v; }
+};
+__device__ inline Softmax operator_of() { return {}; }
+
+// exp(times (x - base)) for elements of T; of 16 bits one FMA, exp2(x f - base f), for which the
+// product with the base is rounded: all exponentials relative to it are too large by
+// 1 / ``correction``.
+template <class T, class Op> struct Exponential {
+    float base, factor, offset = 0.0f;
+
+    __device__ Exponential(Op op, float base) : base(base), factor(op.times() * LOG2E) {
         // Where elements of 16 bits are so large, any two that differ do so by hundreds: a smaller
         // factor serves as well, and keeps the rounding below 2^-6 of an exponent.
         if constexpr (sizeof(T) == 2) {
-            factor = fminf(LOG2E, reciprocal_fast(fabsf(base) / (1 << 18)));
+            factor = fminf(factor, reciprocal_fast(fabsf(base) / (1 << 18)));
             offset = base * factor;
         }
     }
@@ -52,7 +66,7 @@ template <class T> struct Exponential {
     __device__ float operator()(float x) const {
         if constexpr (sizeof(T) == 2)
             return exp2_fast(fmaf(x, factor, -offset));
-        return exp2_fast((x - base) * LOG2E);
+        return exp2_fast((x - base) * factor);
     }
 
     __device__ float correction() const {
@@ -62,26 +76,56 @@ template <class T> struct Exponential {
     }
 };
 
-// exp(x - base) / sum: EXACTLY an exponential times the reciprocal of the sum, or of 16 bits with
-// the division in the exponent.
-template <class T, bool EXACTLY> struct Probability {
-    static constexpr bool IN_EXPONENT = sizeof(T) == 2 && !EXACTLY;
-    Exponential<T> exponential;
-    float scale;
+// What a thread keeps of an element between the looks, whose exponential ``add`` is told: that, or
+// where logarithms are asked for, the element.
+template <class T, class Op, class Add>
+__device__ float kept(float x, Exponential<T, Op> of, Add add) {
+    float e = of(x);
+    add(e);
+    return Op::LOG ? x : e;
+}
 
-    __device__ Probability(float base, float sum)
-        : exponential(base), scale(IN_EXPONENT ? -log2_fast(sum) : reciprocal<T>(sum)) {}
+// Results of what is kept, of a row of that sum of exponentials relative to ``base``.
+template <class T, class Op> struct Results {
+    Op op;
+    float base, scale;
 
-    __device__ float operator()(float x) const {
-        if constexpr (IN_EXPONENT)
-            return exp2_fast(fmaf(x - exponential.base, LOG2E, scale));
-        return exponential(x) * scale;
+    __device__ Results(Op op, float base, float sum) : op(op), base(base) {
+        if constexpr (Op::LOG)
+            scale = sizeof(T) == 2 ? log2_fast(sum) / -LOG2E : -logf(sum);
+        else
+            scale = op.after(reciprocal<T>(sum));
+    }
+
+    __device__ float operator()(float v) const {
+        if constexpr (Op::LOG)
+            return op.after(fmaf(v - base, op.times(), scale));
+        return v * scale;
     }
 };
 
-// ``visit(i, vector)`` for N vectors of probabilities.
-template <class T, bool EXACTLY, int N, class Visit>
-__device__ void probabilities(const uint4 (&raw)[N], Probability<T, EXACTLY> of, Visit visit) {
+// Results of elements: EXACTLY those of what would be kept, or of 16 bits with the division in the
+// exponent.
+template <class T, bool EXACTLY, class Op> struct Probability {
+    static constexpr bool IN_EXPONENT = sizeof(T) == 2 && !EXACTLY && !Op::LOG;
+    Exponential<T, Op> exponential;
+    Results<T, Op> of_kept;
+    float scale;
+
+    __device__ Probability(Op op, float base, float sum)
+        : exponential(op, base), of_kept(op, base, sum), scale(-log2_fast(sum)) {}
+
+    __device__ float operator()(float x) const {
+        const Op &op = of_kept.op;
+        if constexpr (IN_EXPONENT)
+            return op.after(exp2_fast(fmaf(x - exponential.base, op.times() * LOG2E, scale)));
+        return of_kept(Op::LOG ? x : exponential(x));
+    }
+};
+
+// ``visit(i, vector)`` for N vectors of results.
+template <class T, bool EXACTLY, class Op, int N, class Visit>
+__device__ void probabilities(const uint4 (&raw)[N], Probability<T, EXACTLY, Op> of, Visit visit) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         float v[WIDTH<T>];
@@ -94,8 +138,8 @@ __device__ void probabilities(const uint4 (&raw)[N], Probability<T, EXACTLY> of,
 }
 
 // ``visit(exponential)`` for each element of N vectors.
-template <class T, int N, class Visit>
-__device__ void exponentials(const uint4 (&raw)[N], Exponential<T> of, Visit visit) {
+template <class T, class Op, int N, class Visit>
+__device__ void exponentials(const uint4 (&raw)[N], Exponential<T, Op> of, Visit visit) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         float v[WIDTH<T>];
@@ -135,8 +179,13 @@ template <int LANES> __device__ float sum_over(float v) {
     return v;
 }
 
+// A sum relative to ``from``, relative to ``base``.
+template <class Op> __device__ float moved(Op op, float sum, float from, float base) {
+    return sum * exp2_fast((from - base) * (op.times() * LOG2E));
+}
+
 // The partials of a warp's lanes in one; a lane without one has {-inf, 0}.
-__device__ inline Partial over_warp(Partial mine) {
+template <class Op> __device__ Partial over_warp(Op op, Partial mine) {
     float max = max_over<32>(mine.max);
-    return {max, sum_over<32>(mine.sum * exp2_fast((mine.max - base_of(max)) * LOG2E))};
+    return {max, sum_over<32>(moved(op, mine.sum, mine.max, base_of(max)))};
 }

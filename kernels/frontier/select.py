@@ -18,6 +18,7 @@ from kernels.frontier.plans import (
     EDGES,
     HOPPER_REGIMES,
     HOPPERS,
+    UNMASKED_REGIMES,
     Shape,
     deal,
     least_lanes,
@@ -48,6 +49,7 @@ class Request:
     arch: int
     multiprocessors: int
     invariant: bool = False
+    masked: bool = False
 
     @property
     def size(self) -> int:
@@ -155,6 +157,8 @@ def _covers(entries: Sequence[Entry], cols: int, all_narrow: bool) -> bool:
 def possible(shape: Shape, request: Request) -> bool:
     """Whether ``shape`` can serve ``request``."""
     if shape.regime in HOPPER_REGIMES and request.arch not in HOPPERS:
+        return False
+    if request.masked and shape.regime in UNMASKED_REGIMES:
         return False
     if shape.why_not(request.cols, request.size, request.edges, request.contiguous):
         return False

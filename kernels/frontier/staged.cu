@@ -19,10 +19,14 @@ __device__ inline void copy_async(uint4 *to, const uint4 *from) {
 // Until all that this thread copies is there.
 __device__ inline void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-template <class T, int THREADS, int BLOCKS, int LEAST, int EDGES, bool INVARIANT>
+template <class T, int THREADS, int BLOCKS, int LEAST, int EDGES, bool INVARIANT, class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
-    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long,
+            Given... given) {
     await_turn();
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    static_assert(!Op::TURNS, "vectors lie in shared memory as in the input, not as in a mask");
     int rank = blockIdx.x % BLOCKS;
     x += blockIdx.x / BLOCKS * x_stride;
     out += blockIdx.x / BLOCKS * out_stride;
@@ -40,7 +44,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll 4
     for (int k = begin; k < part.last; k += THREADS)
         copy_async(&slot(k), in.body() + k);
-    float edge = rank == 0 ? in.load_edge(threadIdx.x) : -CUDART_INF_F, edge_of_results = edge;
+    float edge = rank == 0 ? in.load_edge(threadIdx.x, op) : -CUDART_INF_F, edge_of_results = edge;
     if constexpr (EDGES == 2) {
         if (threadIdx.x == THREADS - 1 && part.last < in.vectors)
             copy_async(&slot(part.last), in.body() + part.last);
@@ -61,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
             found.add(slot(k));
         return max_over<32>(larger(found.of_all(), edge));
     };
-    auto exponentiate = [&](Exponential<T> of, auto add) {
+    auto exponentiate = [&](Exponential<T, Op> of, auto add) {
         add(of(edge));
 #pragma unroll 4
         for (int k = begin; k < part.last; k += THREADS) {
@@ -73,19 +77,19 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     if constexpr (INVARIANT) {
         row = exchange.of_row(rank, max_of_warp, [&](float max) {
             Exact sum;
-            exponentiate(Exponential<T>(base_of(max)), [&](float e) { sum.add(e); });
+            exponentiate(Exponential<T, Op>(op, base_of(max)), [&](float e) { sum.add(e); });
             return total_over<32>(sum.total());
         });
     } else {
-        row = exchange.of_row(rank, [&] {
+        row = exchange.of_row(op, rank, [&] {
             float sum = 0.0f, max = max_of_warp();
-            Exponential<T> of(base_of(max));
+            Exponential<T, Op> of(op, base_of(max));
             exponentiate(of, [&](float e) { sum += e; });
             return Partial{max, sum_over<32>(sum) * of.correction()};
         });
     }
 
-    Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+    Probability<T, INVARIANT, Op> of(op, base_of(row.max), row.sum);
     auto store = [&](int k, uint4 raw) {
         const uint4 one[] = {raw};
         auto visit = [&](int, uint4 vector) { to.store(out, k, 0, to.vectors, vector); };

@@ -11,11 +11,15 @@
 
 constexpr int EACH = 4; // vectors on their way at once
 
-template <class T, int THREADS, int EDGES, bool INVARIANT>
+template <class T, int THREADS, int EDGES, bool INVARIANT, class... Given>
 __global__ void __launch_bounds__(THREADS)
-    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long) {
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long,
+            Given... given) {
     constexpr int WARPS = THREADS / 32;
     await_turn();
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    op.go_to(blockIdx.x);
     using Mine = Share<EDGES, THREADS, EACH>;
     Row<T, EDGES> in(x + blockIdx.x * x_stride, out + blockIdx.x * out_stride, cols);
     int start = Mine::thread() - (EDGES ? in.lead() : 0);
@@ -24,12 +28,12 @@ __global__ void __launch_bounds__(THREADS)
     auto sweep = [&](auto visit) {
         for (int j = start; j - lane < in.vectors; j += THREADS * EACH) {
             uint4 raw[EACH];
-            load<Mine::STEP>(in, j, raw);
+            look<Mine::STEP>(op, in, j, raw);
             visit(j, raw);
         }
     };
 
-    float edge = in.load_edge(threadIdx.x);
+    float edge = in.load_edge(threadIdx.x, op);
     __shared__ Partial of_warp[WARPS];
     Partial row;
     if constexpr (INVARIANT) {
@@ -40,7 +44,7 @@ __global__ void __launch_bounds__(THREADS)
             of_warp[number].max = over;
         __syncthreads();
         max = max_over<32>(lane < WARPS ? of_warp[lane].max : -CUDART_INF_F);
-        Exponential<T> of(base_of(max));
+        Exponential<T, Op> of(op, base_of(max));
         Exact of_edge;
         of_edge.add(of(edge));
         Total total = of_edge.total();
@@ -57,18 +61,18 @@ __global__ void __launch_bounds__(THREADS)
         Partial mine = {edge, edge == -CUDART_INF_F ? 0.0f : 1.0f};
         sweep([&](int, const uint4(&raw)[EACH]) {
             float max = larger(mine.max, largest<T>(raw)), base = base_of(max);
-            Exponential<T> of(base);
+            Exponential<T, Op> of(op, base);
             float sum = 0.0f; // of this trip: a long row's sum is one of sums
             exponentials(raw, of, [&](float e) { sum += e; });
-            mine = {max, mine.sum * exp2_fast((mine.max - base) * LOG2E) + sum * of.correction()};
+            mine = {max, moved(op, mine.sum, mine.max, base) + sum * of.correction()};
         });
-        if (Partial over = over_warp(mine); lane == 0)
+        if (Partial over = over_warp(op, mine); lane == 0)
             of_warp[number] = over;
         __syncthreads();
-        row = over_warp(lane < WARPS ? of_warp[lane] : no_partial());
+        row = over_warp(op, lane < WARPS ? of_warp[lane] : no_partial());
     }
 
-    Probability<T, INVARIANT> of(base_of(row.max), row.sum);
+    Probability<T, INVARIANT, Op> of(op, base_of(row.max), row.sum);
     out += blockIdx.x * out_stride;
     sweep([&](int j, const uint4(&raw)[EACH]) {
         probabilities(raw, of, [&](int i, uint4 vector) {

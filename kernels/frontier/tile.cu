@@ -9,11 +9,14 @@
 #include "bulk.cuh"
 #include "exact.cuh"
 
-template <class T, int LANES, int THREADS, int EACH, bool INVARIANT>
-__global__ void __launch_bounds__(THREADS)
-    softmax(const T *x, T *out, int cols, long long rows, int tile, int log2_apart) {
+template <class T, int LANES, int THREADS, int EACH, bool INVARIANT, class... Given>
+__global__ void __launch_bounds__(THREADS) softmax(const T *x, T *out, int cols, long long rows,
+                                                   int tile, int log2_apart, Given... given) {
     extern __shared__ __align__(128) char shared[];
     __shared__ Barrier here;
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    static_assert(!Op::TURNS, "elements lie in a tile without their columns");
     long long first = blockIdx.x * (long long)tile;
     int count = int(min((long long)tile, rows - first)), elements = count * cols;
     // All of the tile's elements as one row; in shared memory they lie by 16 bytes as in ``x``.
@@ -50,16 +53,16 @@ __global__ void __launch_bounds__(THREADS)
             max = larger(max, v[i]);
         }
         max = max_over<LANES>(max);
-        Exponential<T> of(base_of(max));
+        Exponential<T, Op> of(op, base_of(max));
         Sum<LANES, INVARIANT> sum;
 #pragma unroll
         for (float &e : v)
-            sum.add(e = of(e));
-        float scale = reciprocal<T>(sum.of_row(max));
+            e = kept(e, of, [&](float e) { sum.add(e); });
+        Results<T, Op> result(op, base_of(max), sum.of_row(max));
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
             if (int j = lane + LANES * i; j < cols && row < count)
-                mine[j] = T(v[i] * scale);
+                mine[j] = T(result(v[i]));
     }
 
     written();

@@ -189,10 +189,11 @@ template <class T, int EDGES> struct Row {
         return lane < head + tail ? cols - tail + (lane - head) : -1;
     }
 
-    __device__ float load_edge(int lane) const {
+    // As ``op`` turns it.
+    template <class Op> __device__ float load_edge(int lane, const Op &op) const {
         if constexpr (EDGES > 0)
             if (int j = edge(lane); j >= 0)
-                return float(row[j]);
+                return op.template turned<T>(float(row[j]), j);
         return -CUDART_INF_F;
     }
 

@@ -8,9 +8,10 @@
 #include "exact.cuh"
 #include "load.cuh"
 
-template <class T, int LANES, int THREADS, int VECTORS, int EDGES, bool INVARIANT>
-__global__ void __launch_bounds__(THREADS) softmax(const T *x, T *out, long long x_stride,
-                                                   long long out_stride, int cols, long long rows) {
+template <class T, int LANES, int THREADS, int VECTORS, int EDGES, bool INVARIANT, class... Given>
+__global__ void __launch_bounds__(THREADS)
+    softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long rows,
+            Given... given) {
     await_turn();
     long long row = blockIdx.x * static_cast<long long>(THREADS / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
@@ -19,22 +20,26 @@ __global__ void __launch_bounds__(THREADS) softmax(const T *x, T *out, long long
     Row<T, EDGES> in(x + there * x_stride, out + there * out_stride, cols);
 
     uint4 raw[VECTORS];
-    load<LANES>(in, lane, raw);
-    float edge = in.load_edge(lane);
+    auto op = operator_of(given...);
+    using Op = decltype(op);
+    op.go_to(there);
+    look<LANES>(op, in, lane, raw);
+    float edge = in.load_edge(lane, op);
 
     float max = max_over<LANES>(larger(largest<T>(raw), edge));
-    Exponential<T> of(base_of(max));
+    Exponential<T, Op> of(op, base_of(max));
     Sum<LANES, INVARIANT> sum;
+    auto add = [&](float e) { sum.add(e); };
     float v[VECTORS][WIDTH<T>];
-    sum.add(edge = of(edge));
+    edge = kept(edge, of, add);
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
         unpack<T>(raw[i], v[i]);
 #pragma unroll
         for (float &e : v[i])
-            sum.add(e = of(e));
+            e = kept(e, of, add);
     }
-    float scale = reciprocal<T>(sum.of_row(max));
+    Results<T, Op> result(op, base_of(max), sum.of_row(max));
 
     if (mine)
         out += row * out_stride;
@@ -43,9 +48,9 @@ __global__ void __launch_bounds__(THREADS) softmax(const T *x, T *out, long long
     for (int i = 0; i < VECTORS; ++i) {
 #pragma unroll
         for (float &e : v[i])
-            e *= scale;
+            e = result(e);
         in.store(out, lane + LANES * i, 0, last, pack<T>(v[i]));
     }
     if (mine)
-        in.store_edge(out, lane, edge * scale);
+        in.store_edge(out, lane, result(edge));
 }

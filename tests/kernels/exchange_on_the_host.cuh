@@ -14,19 +14,19 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
 
     void begin() { began = true; }
 
-    template <class Pair> Partial of_row(int rank, Pair pair) {
+    template <class Op, class Pair> Partial of_row(Op op, int rank, Pair pair) {
         int lane = threadIdx.x % 32;
         if (Partial mine = pair(); lane == 0)
             of_warp[threadIdx.x / 32] = mine;
         __syncthreads();
-        Partial block = over_warp(lane < WARPS ? of_warp[lane] : no_partial());
+        Partial block = over_warp(op, lane < WARPS ? of_warp[lane] : no_partial());
         if (threadIdx.x == 0)
             pairs[blockIdx.x] = block;
         __syncthreads();
         if (!began)
             return no_partial(); // which is no row's
         bool one = lane < BLOCKS && pairs.count(blockIdx.x - rank + lane);
-        return over_warp(one ? pairs[blockIdx.x - rank + lane] : no_partial());
+        return over_warp(op, one ? pairs[blockIdx.x - rank + lane] : no_partial());
     }
 
     template <class Max, class Of> Partial of_row(int, Max, Of) { return no_partial(); }

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.ahead import AHEAD, ahead
 from kernels.frontier.backward_plans import BackwardPlan
-from kernels.frontier.compiler import AHEAD, ahead
 from kernels.frontier.plans import (
     ALIKE,
     APART,

@@ -1,93 +1,13 @@
 """The frontier's kernels, run by this machine's compiler: any memory, nothing written around it."""
 
-import ctypes
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from kernels.cuda_compiler import C_TYPES
-from kernels.frontier.plans import (
-    ALIKE,
-    APART,
-    HERE,
-    NONE,
-    VECTOR_BYTES,
-    Shape,
-    staged_bytes,
-)
-from kernels.registry import ELEMENT_BYTES, Launch, Variant
-from tests.kernels.host import library
-
-# Of 16 bits one dtype will do: float16 does not run on the host.
-KINDS = ("float32", "bfloat16")
-SHAPES = {
-    "warp": (Shape("warp", (32, 64)), (1, 7, 31, 64, 200, 250)),
-    "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
-    "raw": (Shape("block", (64, 1), raw=True), (1, 63, 256, 257, 900)),
-    "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 256, 257, 900, 5000)),
-    "staged": (Shape("staged", (64, 1, 1)), (1, 7, 8, 63, 256, 257, 900, 5000)),
-    "staged in a cluster": (Shape("staged", (32, 4, 1)), (1, 7, 8, 63, 256, 257, 900, 5000)),
-    "stream": (Shape("stream", (64,)), (1, 63, 1024, 1003, 5000)),
-}
-CLUSTERS = ("cluster", "staged")  # launched twice: exchange_on_the_host.cuh
-# What PTX does, in C++.
-IN_CPP = {
-    'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::exp2(v);",
-    'asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));': "power = std::log2(v);",
-    'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one_over) : "f"(v));': "one_over = 1 / v;",
-    'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
-    'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
-    '"l"(from)\n                 : "memory");': "copy_later(to, from);",
-    'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
-    "extern __shared__ uint4 image[];": "uint4 *image = dynamic_shared + GUARD;",
-}
-CALL = """extern "C" void call{number}(
-        int blocks, int threads, int shared, const {t} *x, {t} *out, long long x_stride,
-        long long out_stride, int cols, long long rows) {{
-    dynamic_vectors = shared / 16;
-    launch(blocks, threads, [=] {{ {kernel}(x, out, x_stride, out_stride, cols, rows); }});
-}}
-"""
-
-
-def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, ...]]:
-    """x, the place of the results, and the memory around both: NaN, and full of 7."""
-    width = VECTOR_BYTES // dtype.itemsize
-    apart = [((0, 0), (1, out)) for out in range(width)] + [
-        ((1, 0), (before, 0)) for before in (0, 3)
-    ]
-    for gaps, offsets in (((0, 0), (0, 0)), ((0, 0), (1, 1)), ((3, 3), (2, 2)), *apart):
-        x, out = (
-            torch.full((rows * (cols + gap) + 200,), fill, dtype=dtype)
-            for gap, fill in zip(gaps, (torch.nan, 7.0), strict=True)
-        )
-        placed = [
-            memory.as_strided((rows, cols), (cols + gap, 1), _aligned(memory) + 64 + offset)
-            for memory, gap, offset in zip((x, out), gaps, offsets, strict=True)
-        ]
-        placed[0].copy_(4 * torch.randn(rows, cols))
-        yield *placed, x, out
-
-
-def _aligned(memory: Tensor) -> int:
-    """Elements up to a line of 128 bytes."""
-    return -memory.data_ptr() % 128 // memory.element_size()
-
-
-def _edges(x: Tensor, out: Tensor) -> int:
-    size = x.element_size()
-    starts = [
-        {(t.data_ptr() + r * t.stride(0) * size) % VECTOR_BYTES for r in range(len(x))}
-        for t in (x, out)
-    ]
-    if starts == [{0}, {0}] and x.shape[1] * size % VECTOR_BYTES == 0:
-        return NONE
-    apart = (x.data_ptr() - out.data_ptr()) | (x.stride(0) - out.stride(0)) * size
-    return APART if apart % VECTOR_BYTES else ALIKE
+from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES
+from kernels.registry import ELEMENT_BYTES
+from tests.kernels.frontier_host import KINDS, SHAPES, Kernels, edges_of, layouts
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,63 +23,19 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         for edges in (NONE, ALIKE, APART)
         if edges or cols * size % VECTOR_BYTES == 0
     }
-    calls = "".join(
-        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]))
-        for n, plan in enumerate(plans.values())
-    )
-    code = library(_in_cpp(shape.regime, tmp_path), calls, tmp_path)
-    numbers = {key: n for n, key in enumerate(plans)}
+    kernels = Kernels(shape, kind, plans.values(), tmp_path)
     for cols in widths:
         seen = set()
         for x, out, around_x, memory in layouts(rows, cols, dtype):
-            edges = _edges(x, out)
+            edges = edges_of(x, out)
             seen.add(edges)
             out.fill_(torch.nan)
-            _watch(code, x, around_x)
-            threads = plans[cols, edges].threads
-            blocks = -(-rows * shape.sizes[0] // threads) if shape.regime == "warp" else rows
-            blocks *= shape.sizes[1] if shape.regime in CLUSTERS else 1
-            shared = staged_bytes(shape, cols, size, edges) if shape.regime == "staged" else 0
-            for _ in range(1 + (shape.regime in CLUSTERS)):
-                code[f"call{numbers[cols, edges]}"](
-                    blocks, threads, shared,
-                    *(ctypes.c_void_p(t.data_ptr()) for t in (x, out)),
-                    *(ctypes.c_longlong(t.stride(0)) for t in (x, out)),
-                    ctypes.c_int(cols), ctypes.c_longlong(rows),
-                )  # fmt: skip
+            kernels.watch(x, around_x)
+            kernels.run(plans[cols, edges], x, out)
             near = 1e-5 if kind == "float32" else 8e-3
             exact = torch.softmax(x.double(), -1)
             torch.testing.assert_close(out.double(), exact, atol=1e-30, rtol=near)
             out.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, x.stride())
         assert seen >= {ALIKE, APART}
-    assert ctypes.c_int.in_dll(code, "misaligned").value == 0
-    assert ctypes.c_int.in_dll(code, "outside").value == 0
-    assert ctypes.c_int.in_dll(code, "beyond").value == 0
-
-
-def _watch(code: ctypes.CDLL, x: Tensor, memory: Tensor) -> None:
-    """Have loads counted that lie in ``memory`` and not in a row of ``x``."""
-    size = x.element_size()
-    ctypes.c_void_p.in_dll(code, "input").value = memory.data_ptr()
-    for name, value in {
-        "size": memory.nbytes, "before": x.data_ptr() - memory.data_ptr(),
-        "row": x.shape[1] * size, "stride": x.stride(0) * size,
-    }.items():  # fmt: skip
-        ctypes.c_longlong.in_dll(code, name).value = value
-
-
-def _in_cpp(regime: str, folder: Path) -> Variant:
-    """The regime's kernel, with what a C++ compiler does not know put otherwise."""
-    left = set(IN_CPP)
-    for path in HERE.glob("*.cu*"):
-        text = path.read_text()
-        for ptx in [ptx for ptx in IN_CPP if ptx in text]:
-            text = text.replace(ptx, IN_CPP[ptx])
-            left.discard(ptx)
-        (folder / path.name).write_text(text)
-    assert not left
-    if regime in CLUSTERS:
-        shutil.copy(Path(__file__).with_name("exchange_on_the_host.cuh"), folder / "exchange.cuh")
-    return Variant(f"frontier_{regime}", str(folder / f"{regime}.cu"), "-", reads=1, writes=1,
-                   teaches="", launch=Launch())  # fmt: skip
+    assert kernels.faults() == {"misaligned": 0, "outside": 0, "beyond": 0}
