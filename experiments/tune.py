@@ -65,7 +65,8 @@ WIDTHS = tuple(
 FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, FEW)
 FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
 # So many rows that some multiprocessors get one more than others.
-BATCHES, BATCH_WIDTHS = (256, 512, 1024, 2048), (8192, 16_384, 32_768, 65_536)
+BATCHES = (256, 512, 1024, 2048, 4096)
+BATCH_WIDTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 # (rows, columns)
 MEASURED = (
     *((MANY, w) for w in WIDTHS),

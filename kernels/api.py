@@ -1,4 +1,4 @@
-"""``softmax``: torch.softmax by the frontier's kernels."""
+"""``softmax`` and ``log_softmax``: torch's by the frontier's kernels, with factors and masks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch._C import (
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
-from kernels import ops
+from kernels import operators, ops
 from kernels.frontier import frontier
 from kernels.frontier.rows import as_rows
 from kernels.prepared import known, launch
@@ -25,9 +25,12 @@ from kernels.prepared import known, launch
 
 def softmax(
     x: Tensor, dim: int = -1, *, out: Tensor | None = None, dtype: torch.dtype | None = None,
-    invariant: bool = False,
+    invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
+    is_causal: bool = False, factor: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """The softmax of ``x``, of any shape and strides, along ``dim``, as torch.softmax gives it.
+
+    With the last four it is factor * softmax(scale * x + mask), in one kernel.
 
     On CUDA float16, bfloat16 and float32 go through this project's kernels, everything else
     through torch.softmax (with one warning a process where there is no CUDA GPU). It has
@@ -38,16 +41,29 @@ def softmax(
     dtype      what ``x`` is cast to first
     invariant  a row's bits then depend neither on the number of rows nor on how a row is split;
                of no effect where torch.softmax computes
+    scale      a factor of ``x``, one over the temperature; torch computes where it is not above 0
+    mask       broadcast to ``x``: boolean, true where an element takes part; or of the result's
+               dtype, added to scale * x. A row of which nothing takes part is NaN
+    is_causal  row i of every matrix (..., rows, columns) sees the columns up to i
+    factor     what results are multiplied by
 
-    Raises TypeError for what is no tensor or not floating-point, IndexError for a ``dim`` that
-    ``x`` has not, ValueError for another ``out``, RuntimeError for ``out`` where gradients are
-    wanted.
+    Raises TypeError for what is no tensor or not floating-point and for a mask of another dtype,
+    IndexError for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not
+    broadcast, and a causal mask beside another or along another dimension than the last,
+    RuntimeError for ``out`` where gradients are wanted.
+
+    Moves 2MN elements (kernels/frontier; wider masked rows than a cluster holds 3MN), and a mask's
+    own once for each row that has them.
     """
     # A plain call goes past the dispatcher, which from Python takes longer than all else before
     # the launch. What is in the key is looked at once.
     if (
         not torch.compiler.is_compiling()
         and out is None
+        and mask is None
+        and scale == 1.0
+        and not is_causal
+        and factor == 1.0
         and _dense(x)
         and x.is_contiguous()
         and not (x.requires_grad and torch.is_grad_enabled())
@@ -64,7 +80,70 @@ def softmax(
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y
-    return _any(x, dim, out, dtype, invariant)
+    if mask is None and scale == 1.0 and not is_causal and factor == 1.0:
+        return _any(x, dim, out, dtype, invariant)
+    return _operator(
+        "softmax", x, dim, out, dtype, False, scale, mask, is_causal, factor, invariant
+    )
+
+
+def log_softmax(
+    x: Tensor, dim: int = -1, *, out: Tensor | None = None, dtype: torch.dtype | None = None,
+    invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
+    is_causal: bool = False, factor: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """The logarithm of a softmax, as torch.log_softmax gives it: arguments, errors as ``softmax``.
+
+    With the last four it is factor * log_softmax(scale * x + mask).
+    """
+    return _operator(
+        "log_softmax", x, dim, out, dtype, True, scale, mask, is_causal, factor, invariant
+    )
+
+
+def _operator(
+    name: str, x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, log: bool,
+    scale: float, mask: Tensor | None, is_causal: bool, factor: float, invariant: bool,
+) -> Tensor:  # fmt: skip
+    kind, compiling = _checked(x, dim, out, dtype, name), torch.compiler.is_compiling()
+    _check_mask(name, x, dim, kind, mask, is_causal)
+    arguments = x, mask, dim, dtype, log, float(scale), float(factor), is_causal, invariant
+    if not _by_kernel(x, kind) or (not compiling and _differentiated_by_func()):
+        if not compiling and not torch.cuda.is_available():
+            _warn_once()
+        y = operators.composed(*arguments)
+    else:
+        y = operators.softmax_operator(*arguments)
+    return y if out is None else out.copy_(y)
+
+
+def _check_mask(
+    name: str, x: Tensor, dim: int, kind: torch.dtype, mask: Tensor | None, is_causal: bool
+) -> None:  # fmt: skip
+    """Raises an error that says what is wrong with a mask."""
+    if is_causal:
+        if mask is not None:
+            raise ValueError(
+                f"{name} takes a mask or is_causal=True; got both: put one in the mask"
+            )
+        if x.dim() < 2 or dim not in (-1, x.dim() - 1):
+            raise ValueError(
+                f"{name} has causal rows along the last dimension of (..., rows, columns); got "
+                f"shape {tuple(x.shape)} and dim {dim}"
+            )
+    if mask is None:
+        return
+    if mask.dtype not in (torch.bool, kind):
+        raise TypeError(
+            f"{name} takes a mask of torch.bool, or of {kind} to be added; got {mask.dtype}"
+        )
+    if mask.device != x.device:
+        raise ValueError(f"{name} takes a mask on {x.device}, as x; got one on {mask.device}")
+    sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)
+    if mask.dim() > x.dim() or any(m not in (1, n) for m, n in sizes):
+        raise ValueError(
+            f"{name} takes a mask that is broadcast to {tuple(x.shape)}; got {tuple(mask.shape)}"
+        )
 
 
 def _any(
@@ -152,38 +231,40 @@ def _direct(x: Tensor, dim: int, out: Tensor) -> bool:
     return same or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
 
 
-def _checked(x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None) -> torch.dtype:
+def _checked(
+    x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, name: str = "softmax"
+) -> torch.dtype:  # fmt: skip
     """The dtype of the result; raises an error that says what is wrong."""
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"softmax expects a torch.Tensor; got {type(x).__name__}: pass torch.as_tensor(x)"
+            f"{name} expects a torch.Tensor; got {type(x).__name__}: pass torch.as_tensor(x)"
         )
     if not isinstance(dim, int) or not isinstance(dtype, torch.dtype | None):
         raise TypeError(
-            f"softmax expects an int for dim and a torch.dtype or None for dtype; got {dim!r} and "
+            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {dim!r} and "
             f"{dtype!r}"
         )
     dims = max(1, x.dim())
     if not -dims <= dim < dims:
         raise IndexError(
-            f"softmax expects a dim from {-dims} to {dims - 1} for a tensor of shape "
+            f"{name} expects a dim from {-dims} to {dims - 1} for a tensor of shape "
             f"{tuple(x.shape)}; got {dim}"
         )
     kind = x.dtype if dtype is None else dtype
     if not kind.is_floating_point:
         raise TypeError(
-            f"softmax gives floating-point numbers; got {kind}: pass dtype=torch.float32"
+            f"{name} gives floating-point numbers; got {kind}: pass dtype=torch.float32"
         )
     if out is None:
         return kind
     if out.shape != x.shape or out.dtype != kind or out.device != x.device:
         raise ValueError(
-            f"softmax expects out of shape {tuple(x.shape)}, {kind}, on {x.device}; got "
+            f"{name} expects out of shape {tuple(x.shape)}, {kind}, on {x.device}; got "
             f"{tuple(out.shape)}, {out.dtype}, on {out.device}"
         )
     if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
         raise RuntimeError(
-            "softmax has no gradient through out=, and an argument requires one: leave out= away, "
+            f"{name} has no gradient through out=, and an argument requires one: leave out= away, "
             "or call it under torch.no_grad()"
         )
     return kind

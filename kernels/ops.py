@@ -44,10 +44,10 @@ def into(x: Tensor, dim: int, out: Tensor, invariant: bool) -> Tensor:
 
     They are one tensor or do not overlap.
     """
-    return _by_rows(lambda x, out: frontier.softmax(x, out, invariant), out, dim, x)
+    return by_rows(lambda x, out: frontier.softmax(x, out, invariant), out, dim, x)
 
 
-def _by_rows(compute: Callable[..., Tensor], out: Tensor, dim: int, *tensors: Tensor) -> Tensor:
+def by_rows(compute: Callable[..., Tensor], out: Tensor, dim: int, *tensors: Tensor) -> Tensor:
     """``compute(*tensors, out)`` with ``dim`` as the last, where need be by way of copies."""
     if out.dim() > 0:
         tensors, to = tuple(t.movedim(dim, -1) for t in tensors), out.movedim(dim, -1)
@@ -57,11 +57,12 @@ def _by_rows(compute: Callable[..., Tensor], out: Tensor, dim: int, *tensors: Te
     if as_rows(to.shape, to.stride()):
         compute(*rows, to)
     else:
-        to.copy_(compute(*rows, _new(to)))
+        to.copy_(compute(*rows, new(to)))
     return out
 
 
-def _new(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def new(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """A contiguous tensor of the shape of ``x``, without values."""
     return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
 
 
@@ -75,7 +76,7 @@ def _cuda(x: Tensor, dim: int, dtype: torch.dtype | None, invariant: bool) -> Te
     if not serves(x, dim, dtype or x.dtype):
         return _torch(x, dim, dtype, invariant)
     x = x.to(dtype or x.dtype)
-    return into(x, dim, _new(x), invariant)
+    return into(x, dim, new(x), invariant)
 
 
 def _torch(x: Tensor, dim: int, dtype: torch.dtype | None, invariant: bool) -> Tensor:
@@ -83,13 +84,13 @@ def _torch(x: Tensor, dim: int, dtype: torch.dtype | None, invariant: bool) -> T
 
 
 def _fake(x: Tensor, dim: int, dtype: torch.dtype | None, invariant: bool) -> Tensor:
-    return _new(x, dtype)
+    return new(x, dtype)
 
 
 def _cuda_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     if not serves(y, dim, y.dtype):
         return _torch_backward(grad, y, dim, input_dtype)
-    return _by_rows(backward.softmax_backward, _new(y), dim, grad.to(y.dtype), y).to(input_dtype)
+    return by_rows(backward.softmax_backward, new(y), dim, grad.to(y.dtype), y).to(input_dtype)
 
 
 def _torch_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
@@ -97,7 +98,7 @@ def _torch_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype)
 
 
 def _fake_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-    return _new(y, input_dtype)
+    return new(y, input_dtype)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -130,7 +131,7 @@ def _batched(
     info: Any, in_dims: tuple[Any, ...], x: Tensor, dim: int, dtype: torch.dtype | None,
     invariant: bool,
 ) -> tuple[Tensor, int]:  # fmt: skip
-    (x,), scalars = _batch_first(info, in_dims, x)
+    (x,), scalars = batch_first(info, in_dims, x)
     y = softmax(x, dim if dim < 0 else dim + 1, dtype, invariant)
     return (y.squeeze(1) if scalars else y), 0
 
@@ -139,12 +140,12 @@ def _batched_backward(
     info: Any, in_dims: tuple[Any, ...], grad: Tensor, y: Tensor, dim: int,
     input_dtype: torch.dtype,
 ) -> tuple[Tensor, int]:  # fmt: skip
-    (grad, y), scalars = _batch_first(info, in_dims, grad, y)
+    (grad, y), scalars = batch_first(info, in_dims, grad, y)
     x = softmax_backward(grad, y, dim if dim < 0 else dim + 1, input_dtype)
     return (x.squeeze(1) if scalars else x), 0
 
 
-def _batch_first(
+def batch_first(
     info: Any, in_dims: tuple[Any, ...], *tensors: Tensor
 ) -> tuple[tuple[Tensor, ...], bool]:
     """The tensors with their batch in front; where they are scalars, with a column."""

@@ -1,5 +1,5 @@
-// backward: dx = y (dy - sum(dy y)) of a row. Vectors are counted in y; dy and dx may lie otherwise
-// between their boundaries, and then go element by element.
+// backward: the gradient of a row, of a softmax dx = y (dy - sum(dy y)). Vectors are counted in y;
+// dy and dx may lie otherwise between their boundaries, and then go element by element.
 #pragma once
 #include "reduce.cuh"
 
@@ -8,14 +8,48 @@ struct Pair {
     uint4 y, dy;
 };
 
-template <class T, int EDGES> struct Gradient {
+// What the row's sum is of, and what it makes of an element.
+struct OfSoftmax {
+    __device__ float term(float y, float dy) const { return y * dy; }
+    __device__ float result(float y, float dy, float sum) const { return y * (dy - sum); }
+};
+
+// The same of y = a softmax(s x): with p = y / a, dx = s y (dy - sum(dy y) / a).
+struct OfFactors {
+    float outer, inner; // s, 1 / a
+
+    __device__ float term(float y, float dy) const { return y * dy; }
+    __device__ float result(float y, float dy, float sum) const {
+        return outer * y * (dy - inner * sum);
+    }
+};
+
+// Of y = a log_softmax(s x), dx = s a (dy - exp(y / a) sum(dy)).  HIDES: what a mask made -inf has
+// no gradient; without a mask -inf has PyTorch's.
+template <bool HIDES> struct OfLogarithm {
+    float outer, inner; // s a, log2(e) / a
+
+    __device__ float term(float, float dy) const { return dy; }
+    __device__ float result(float y, float dy, float sum) const {
+        float of_log = y * inner;
+        if (HIDES && of_log == -CUDART_INF_F)
+            return 0.0f;
+        return outer * (dy - exp2_fast(of_log) * sum);
+    }
+};
+
+__device__ inline OfSoftmax gradient_of() { return {}; }
+template <class Op> __device__ Op gradient_of(Op op) { return op; }
+
+template <class T, int EDGES, class Op> struct Gradient {
+    Op op;
     Row<T, EDGES> row;
     const T *dy;
     T *dx;
     bool dy_alike, dx_alike;
 
-    __device__ Gradient(const T *y, const T *dy, T *dx, int cols)
-        : row(y, cols), dy(dy), dx(dx), dy_alike(past_boundary(dy + row.head) == 0),
+    __device__ Gradient(Op op, const T *y, const T *dy, T *dx, int cols)
+        : op(op), row(y, cols), dy(dy), dx(dx), dy_alike(past_boundary(dy + row.head) == 0),
           dx_alike(past_boundary(dx + row.head) == 0) {}
 
     // Vector i of the row of y, and dy's; 0 outside.
@@ -41,7 +75,7 @@ template <class T, int EDGES> struct Gradient {
     __device__ float edge(int lane) const {
         if constexpr (EDGES)
             if (int j = row.edge(lane); j >= 0)
-                return float(row.row[j]) * float(dy[j]);
+                return op.term(float(row.row[j]), float(dy[j]));
         return 0.0f;
     }
 
@@ -53,7 +87,7 @@ template <class T, int EDGES> struct Gradient {
         unpack<T>(both.dy, g);
 #pragma unroll
         for (int e = 0; e < WIDTH<T>; ++e)
-            v[e] *= g[e] - sum;
+            v[e] = op.result(v[e], g[e], sum);
         T *to = dx + row.head + i * WIDTH<T>;
         if (!EDGES || dx_alike) {
             *reinterpret_cast<uint4 *>(to) = pack<T>(v);
@@ -67,12 +101,12 @@ template <class T, int EDGES> struct Gradient {
     __device__ void store_edge(int lane, float sum) const {
         if constexpr (EDGES)
             if (int j = row.edge(lane); j >= 0)
-                dx[j] = T(float(row.row[j]) * (float(dy[j]) - sum));
+                dx[j] = T(op.result(float(row.row[j]), float(dy[j]), sum));
     }
 };
 
-// Sum of dy y over N vectors.
-template <class T, int N> __device__ float products(const Pair (&held)[N]) {
+// The sum over N vectors.
+template <class T, class Op, int N> __device__ float terms(Op op, const Pair (&held)[N]) {
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -81,7 +115,7 @@ template <class T, int N> __device__ float products(const Pair (&held)[N]) {
         unpack<T>(held[i].dy, g);
 #pragma unroll
         for (int e = 0; e < WIDTH<T>; ++e)
-            sum += v[e] * g[e];
+            sum += op.term(v[e], g[e]);
     }
     return sum;
 }

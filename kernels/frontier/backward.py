@@ -7,7 +7,10 @@ source   own, after the forward kernels
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernels.frontier.backward_plans import backward_plan
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
@@ -17,24 +20,52 @@ from kernels.prepared import Launch, Prepared, allow, launch
 if TYPE_CHECKING:
     from torch import Tensor
 
+LOG2E = math.log2(math.e)
 
-def softmax_backward(grad: Tensor, y: Tensor, out: Tensor) -> Tensor:
+
+class Gradient(NamedTuple):
+    """Of ``factor`` * softmax(``scale`` * x), or of its logarithm; ``factor`` is not 0.
+
+    ``masked``: -inf among logarithms is what a mask left out, and has no gradient.
+    """
+
+    log: bool
+    scale: float
+    factor: float
+    masked: bool
+
+    @property
+    def type(self) -> str:
+        """The C++ type of what a kernel is given (backward.cuh)."""
+        return f"OfLogarithm<{str(self.masked).lower()}>" if self.log else "OfFactors"
+
+    @property
+    def argument(self) -> int:
+        """Its value: two floats in one slot."""
+        outer = self.scale * (self.factor if self.log else 1.0)
+        inner = (LOG2E if self.log else 1.0) / self.factor
+        return struct.unpack("<q", struct.pack("<ff", outer, inner))[0]
+
+
+def softmax_backward(
+    grad: Tensor, y: Tensor, out: Tensor, of: Gradient | None = None
+) -> Tensor:  # fmt: skip
     """The gradient of a softmax (..., cols) along its last dimension, into ``out``.
 
-    ``y`` is what the softmax gave, ``grad`` the gradient of that. All three have one shape and
-    dtype and their rows at even distances, and ``out`` overlaps neither of the others. Raises
-    ValueError where rows lie otherwise.
+    ``y`` is what the softmax gave, or the operator ``of`` it, ``grad`` the gradient of that. All
+    three have one shape and dtype and their rows at even distances, and ``out`` overlaps neither of
+    the others. Raises ValueError where rows lie otherwise.
     """
     device, pointers = y.get_device(), (y.data_ptr(), grad.data_ptr(), out.data_ptr())
     key = (
-        "backward", y.dtype, y.shape, y.stride(), grad.stride(), out.stride(), device,
+        "backward", of, y.dtype, y.shape, y.stride(), grad.stride(), out.stride(), device,
         *(pointer % VECTOR_BYTES for pointer in pointers),
     )  # fmt: skip
-    launch(device, key, lambda: _prepare(y, grad, out), *pointers)
+    launch(device, key, lambda: _prepare(of, y, grad, out), *pointers)
     return out
 
 
-def _prepare(*tensors: Tensor) -> Launch:
+def _prepare(of: Gradient | None, *tensors: Tensor) -> Launch:
     y, device = tensors[0], tensors[0].get_device()
     if y.numel() == 0:
         return nothing
@@ -43,6 +74,8 @@ def _prepare(*tensors: Tensor) -> Launch:
     places = (*(t.data_ptr() for t in tensors), *(s * size for s in strides), cols * size)
     edges = any(place % VECTOR_BYTES for place in places)
     plan = backward_plan(cols, size, edges, gpu(device).arch)
+    if of:
+        plan = replace(plan, given=(of.type,))
     function, grid, cluster = kernel(plan, y.dtype, device), rows, 1
     match plan.shape.regime:
         case "warp":
@@ -52,6 +85,6 @@ def _prepare(*tensors: Tensor) -> Launch:
             grid = rows * cluster
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-    arguments = [None, None, None, *strides, cols, rows]
+    arguments = [None, None, None, *strides, cols, rows, *([of.argument] if of else ())]
     early = gpu(device).arch in HOPPERS
     return Prepared(function, grid, plan.threads, 0, arguments, cluster, early=early)

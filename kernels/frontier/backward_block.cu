@@ -7,19 +7,21 @@
 
 #include "backward.cuh"
 
-template <class T, int THREADS, int VECTORS, int EDGES>
+template <class T, int THREADS, int VECTORS, int EDGES, class... Given>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
-                     long long dx_stride, int cols, long long) {
+                     long long dx_stride, int cols, long long, Given... given) {
     await_turn();
     long long row = blockIdx.x;
-    Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
+    auto op = gradient_of(given...);
+    Gradient<T, EDGES, decltype(op)> at(op, y + row * y_stride, dy + row * dy_stride,
+                                        dx + row * dx_stride, cols);
     int start = int(threadIdx.x) - (EDGES ? at.row.lead() : 0);
     Pair held[VECTORS];
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         held[i] = at.load(start + THREADS * i);
-    float sum = sum_over_block<THREADS>(products<T>(held) + at.edge(threadIdx.x));
+    float sum = sum_over_block<THREADS>(terms<T>(op, held) + at.edge(threadIdx.x));
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         at.store(start + THREADS * i, held[i], sum);

@@ -9,14 +9,16 @@
 #include "backward.cuh"
 #include "cluster.cuh"
 
-template <class T, int THREADS, int VECTORS, int BLOCKS, int EDGES>
+template <class T, int THREADS, int VECTORS, int BLOCKS, int EDGES, class... Given>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
-                     long long dx_stride, int cols, long long) {
+                     long long dx_stride, int cols, long long, Given... given) {
     await_turn();
     int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
     long long row = blockIdx.x / BLOCKS;
-    Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
+    auto op = gradient_of(given...);
+    Gradient<T, EDGES, decltype(op)> at(op, y + row * y_stride, dy + row * dy_stride,
+                                        dx + row * dx_stride, cols);
     Portion part(at.row, rank, BLOCKS);
     int start = part.start + int(threadIdx.x);
 
@@ -36,7 +38,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     arrive(); // while the loads are on their way
 
     float edge = rank == 0 ? at.edge(threadIdx.x) : 0.0f;
-    float block = sum_over_block<THREADS>(products<T>(held) + edge);
+    float block = sum_over_block<THREADS>(terms<T>(op, held) + edge);
     await(); // every block's barrier is ready
     if (threadIdx.x < BLOCKS)
         send({0.0f, block}, &of_block[rank], &arrived, threadIdx.x);

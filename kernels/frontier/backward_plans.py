@@ -39,7 +39,7 @@ class BackwardPlan(Plan):
                 arguments = (sizes[0], edges)
             case _:
                 arguments = (sizes[0], self.held, edges)
-        return f"softmax_backward<{', '.join(map(str, (c_type, *arguments)))}>"
+        return f"softmax_backward<{', '.join(map(str, (c_type, *arguments, *self.given)))}>"
 
     @property
     def label(self) -> str:

@@ -10,13 +10,15 @@
 
 constexpr int EACH = 4; // vectors of a tensor on their way at once
 
-template <class T, int THREADS, int EDGES>
+template <class T, int THREADS, int EDGES, class... Given>
 __global__ void __launch_bounds__(THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
-                     long long dx_stride, int cols, long long) {
+                     long long dx_stride, int cols, long long, Given... given) {
     await_turn();
     long long row = blockIdx.x;
-    Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
+    auto op = gradient_of(given...);
+    Gradient<T, EDGES, decltype(op)> at(op, y + row * y_stride, dy + row * dy_stride,
+                                        dx + row * dx_stride, cols);
     int start = int(threadIdx.x) - (EDGES ? at.row.lead() : 0);
     int trips = (at.row.vectors - start + THREADS * EACH - 1) / (THREADS * EACH);
     Pair held[EACH];
@@ -25,7 +27,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
             held[i] = at.load(start + THREADS * (EACH * trip + i));
-        mine += products<T>(held);
+        mine += terms<T>(op, held);
     }
     float sum = sum_over_block<THREADS>(mine);
     for (int trip = trips - 1; trip >= 0; --trip) {

@@ -7,22 +7,24 @@
 
 #include "backward.cuh"
 
-template <class T, int LANES, int THREADS, int VECTORS, int EDGES>
+template <class T, int LANES, int THREADS, int VECTORS, int EDGES, class... Given>
 __global__ void __launch_bounds__(THREADS)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
-                     long long dx_stride, int cols, long long rows) {
+                     long long dx_stride, int cols, long long rows, Given... given) {
     await_turn();
     long long row = blockIdx.x * static_cast<long long>(THREADS / LANES) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES;
     bool mine = row < rows; // lanes without a row shuffle all the same
     row = mine ? row : 0;
-    Gradient<T, EDGES> at(y + row * y_stride, dy + row * dy_stride, dx + row * dx_stride, cols);
+    auto op = gradient_of(given...);
+    Gradient<T, EDGES, decltype(op)> at(op, y + row * y_stride, dy + row * dy_stride,
+                                        dx + row * dx_stride, cols);
 
     Pair held[VECTORS];
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         held[i] = at.load(lane + LANES * i);
-    float sum = sum_over<LANES>(products<T>(held) + at.edge(lane));
+    float sum = sum_over<LANES>(terms<T>(op, held) + at.edge(lane));
 
     if (!mine)
         return;

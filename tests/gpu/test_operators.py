@@ -1,21 +1,25 @@
 """Operators of the frontier's kernels on the GPU, in every regime that has them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product, repeat
 
 import pytest
 import torch
 from torch import Tensor
+from torch.library import opcheck
 
+import kernels
 from experiments.pool import pool
 from kernels.compiled import Job
 from kernels.cuda_compiler import C_TYPES
+from kernels.frontier.backward import Gradient, softmax_backward
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.operators import Causal, Matrix, Operator, matrix
 from kernels.frontier.plans import ALIKE, APART, NONE, UNMASKED_REGIMES, Plan, Shape
 from kernels.launch import architecture
+from kernels.operators import composed, composed_backward, softmax_operator
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
@@ -82,7 +86,7 @@ def rows(cols: int, dtype: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kernels(hopper: None) -> None:
+def compiled(hopper: None) -> None:
     """All kernels of this file, compiled on all cores."""
     with pool("cpu") as processes:
         list(processes.map(_compile, jobs(), repeat(architecture()), chunksize=4))
@@ -148,3 +152,72 @@ def test_a_regime_that_knows_no_columns_refuses_a_mask():
     x = torch.randn(ROWS, 63, device="cuda")
     with pytest.raises(ValueError, match="cannot serve"):
         softmax(x, x, shape=Shape("tile", (8, 128)), operator=Operator(mask=Causal(QUERIES, 1)))
+
+
+GRADIENTS = (
+    Gradient(log=False, scale=0.5, factor=-2.0, masked=False),
+    Gradient(log=True, scale=0.5, factor=-2.0, masked=False),
+    Gradient(log=True, scale=1.0, factor=1.0, masked=True),
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cols", [63, 1000, 8192, 50_257, 131_072, 300_001])
+def test_an_operators_gradient_is_right(cols: int, dtype: str):
+    x = 4 * torch.randn(7, cols, device="cuda")
+    for of in GRADIENTS:
+        if of.masked:
+            x[torch.rand_like(x) < 0.3] = -math.inf
+        y = torch.log_softmax(x, -1) if of.log else torch.softmax(x, -1)
+        y = (y * of.factor).to(getattr(torch, dtype))
+        grad = torch.randn_like(y)
+        dx = softmax_backward(grad, y, torch.empty_like(y), of)
+        options = -1, torch.float64, of.log, of.scale, of.factor, of.masked
+        exact = composed_backward(grad.double(), y.double(), *options)
+        near = NEAR[dtype] * (1 + exact.abs().max().item())
+        torch.testing.assert_close(dx.double(), exact, atol=near, rtol=NEAR[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", [kernels.softmax, kernels.log_softmax])
+def test_the_public_functions_are_what_torch_composes(function: Callable[..., Tensor], dtype: str):
+    kind = getattr(torch, dtype)
+    log = function is kernels.log_softmax
+    x = torch.randn(2, 3, 64, 100, device="cuda", dtype=kind)
+    seen = torch.rand(2, 1, 64, 100, device="cuda") < 0.7
+    added = torch.randn(3, 1, 100, device="cuda", dtype=kind)
+    for mask, options in (
+        (None, {"scale": 0.5, "factor": 2.0}), (seen, {"scale": 0.5}), (added, {}),
+        (None, {"is_causal": True}), (added, {"dim": 2}), (None, {"scale": -1.0}),
+    ):  # fmt: skip
+        mine, wide = x.clone().requires_grad_(), x.double().requires_grad_()
+        y = function(mine, mask=mask, **options)
+        as_wide = mask if mask is None or mask.dtype == torch.bool else mask.double()
+        arguments = {"dim": -1, "scale": 1.0, "factor": 1.0, "is_causal": False, **options}
+        wanted = composed(wide, as_wide, dtype=None, log=log, **arguments)
+        near = NEAR[dtype] * 10
+        torch.testing.assert_close(y.double(), wanted, atol=near, rtol=near)
+        grad = torch.randn_like(y).masked_fill(y.isinf(), 0.0)
+        y.backward(grad)
+        wanted.backward(grad.double())
+        assert mine.grad is not None
+        assert wide.grad is not None
+        torch.testing.assert_close(mine.grad.double(), wide.grad, atol=near, rtol=near)
+
+
+def test_an_operator_is_captured_in_a_graph():
+    x, mask = torch.randn(5, 1000, device="cuda"), torch.rand(1000, device="cuda") < 0.5
+    expected = kernels.log_softmax(x, mask=mask, scale=0.5)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernels.log_softmax(x, mask=mask, scale=0.5)
+    y.zero_()
+    graph.replay()
+    assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_operators_keep_pytorchs_rules(dtype: str):
+    x = torch.randn(4, 3, 5, device="cuda", dtype=getattr(torch, dtype))
+    mask, options = torch.randn_like(x), (-1, None, True, 0.5, 2.0, False, False)
+    opcheck(softmax_operator, (x.requires_grad_(), mask, *options))

@@ -68,7 +68,7 @@ class Kernels:
             )
             for plan, number in self.numbers.items()
         )  # fmt: skip
-        self.code = library(_in_cpp(shape.regime, folder), calls, folder)
+        self.code = library(in_cpp(shape.regime, folder), calls, folder)
 
     def run(
         self, plan: Plan, x: Tensor, out: Tensor, operator: Operator | None = None,
@@ -146,8 +146,8 @@ def edges_of(x: Tensor, out: Tensor) -> int:
     return APART if apart % VECTOR_BYTES else ALIKE
 
 
-def _in_cpp(regime: str, folder: Path) -> Variant:
-    """The regime's kernel, with what a C++ compiler does not know put otherwise."""
+def in_cpp(name: str, folder: Path) -> Variant:
+    """The kernel in file ``name``, with what a C++ compiler does not know put otherwise."""
     left = set(IN_CPP)
     for path in HERE.glob("*.cu*"):
         text = path.read_text()
@@ -156,7 +156,7 @@ def _in_cpp(regime: str, folder: Path) -> Variant:
             left.discard(ptx)
         (folder / path.name).write_text(text)
     assert not left
-    if regime in CLUSTERS:
+    if name in CLUSTERS:
         shutil.copy(Path(__file__).with_name("exchange_on_the_host.cuh"), folder / "exchange.cuh")
-    return Variant(f"frontier_{regime}", str(folder / f"{regime}.cu"), "-", reads=1, writes=1,
+    return Variant(f"frontier_{name}", str(folder / f"{name}.cu"), "-", reads=1, writes=1,
                    teaches="", launch=Launch())  # fmt: skip

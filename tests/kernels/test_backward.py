@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.cuda_compiler import C_TYPES
+from kernels.frontier.backward import Gradient
 from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
-from kernels.registry import DTYPES, ELEMENT_BYTES, Launch, Variant
+from kernels.operators import composed_backward
+from kernels.registry import DTYPES, ELEMENT_BYTES
+from tests.kernels.frontier_host import in_cpp
 from tests.kernels.host import library
 
 # Of 16 bits one dtype will do: float16 does not run on the host.
@@ -25,15 +28,26 @@ SHAPES = {
 }
 CALL = """extern "C" void call{number}(
         int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
-        long long dy_stride, long long dx_stride, int cols, long long rows) {{
+        long long dy_stride, long long dx_stride, int cols, long long rows, long long given) {{
     launch(blocks, threads, [=] {{
-        {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows);
+        {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows{given});
     }});
 }}
 """
 
 
-def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, ...]]:
+# Of a softmax, and of operators of it.
+GRADIENTS = (
+    None,
+    Gradient(log=False, scale=0.5, factor=-2.0, masked=False),
+    Gradient(log=True, scale=0.5, factor=-2.0, masked=False),
+    Gradient(log=True, scale=1.0, factor=1.0, masked=True),
+)
+
+
+def layouts(
+    rows: int, cols: int, dtype: torch.dtype, of: Gradient | None
+) -> Iterator[tuple[Tensor, ...]]:
     """y, dy, the place of dx and the memory around it, full of 7; NaN around what is read."""
     for gap, offsets in ((0, (0, 0, 0)), (0, (1, 1, 1)), (3, (1, 2, 0)), (8, (0, 3, 5))):
         size, shape = rows * (cols + gap) + 64, (rows, cols)
@@ -42,7 +56,11 @@ def layouts(rows: int, cols: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, 
             memory.as_strided(shape, (cols + gap, 1), _aligned(memory) + 16 + offset)
             for memory, offset in zip(around, offsets, strict=True)
         )
-        y.copy_(torch.softmax(4 * torch.randn(shape), -1))
+        x = 4 * torch.randn(shape)
+        if of and of.masked:
+            x.masked_fill_(torch.rand(shape) < 0.3, -torch.inf)
+        results = torch.log_softmax(x, -1) if of and of.log else torch.softmax(x, -1)
+        y.copy_(results * (of.factor if of else 1.0))
         dy.copy_(torch.randn(shape))
         yield y, dy, dx, around[2]
 
@@ -52,33 +70,36 @@ def _aligned(memory: Tensor) -> int:
     return -memory.data_ptr() % 16 // memory.element_size()
 
 
-def exact(y: Tensor, dy: Tensor) -> Tensor:
-    p, g = y.double(), dy.double()
-    return p * (g - (g * p).sum(-1, keepdim=True))
+def exact(y: Tensor, dy: Tensor, of: Gradient | None) -> Tensor:
+    of = of or Gradient(log=False, scale=1.0, factor=1.0, masked=False)
+    options = y.double(), -1, torch.float64, of.log, of.scale, of.factor, of.masked
+    return composed_backward(dy.double(), *options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("regime", SHAPES)
+@pytest.mark.parametrize("of", GRADIENTS, ids=["softmax", "factors", "log", "masked log"])
 def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
-    regime: str, kind: str, tmp_path: Path
+    of: Gradient | None, regime: str, kind: str, tmp_path: Path
 ):
     shape, widths = SHAPES[regime]
     dtype, size = getattr(torch, kind), ELEMENT_BYTES[kind]
     plans = {
-        (cols, edges): BackwardPlan(shape, shape.plan(cols, size, edges).held, edges)
-        for cols in widths
+        (cols, edges): BackwardPlan(
+            shape, shape.plan(cols, size, edges).held, edges, (of.type,) if of else ()
+        )
+        for cols in (widths if of is None else widths[2:4])
         for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
     }
+    given = f", *({of.type} *)&given" if of else ""
     calls = "".join(
-        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]))
+        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]), given=given)
         for n, plan in enumerate(plans.values())
     )
-    v = Variant(f"backward_{regime}", f"frontier/backward_{regime}.cu", "-", reads=2, writes=1,
-                teaches="", launch=Launch())  # fmt: skip
-    code = library(v, calls, tmp_path)
+    code = library(in_cpp(f"backward_{regime}", tmp_path), calls, tmp_path)
     for number, ((cols, edges), plan) in enumerate(plans.items()):
         rows = 11
-        for y, dy, dx, memory in layouts(rows, cols, dtype):
+        for y, dy, dx, memory in layouts(rows, cols, dtype, of):
             whole = all(
                 (t.data_ptr() | t.stride(0) * size) % VECTOR_BYTES == 0 for t in (y, dy, dx)
             )
@@ -91,9 +112,10 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
                 *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
                 *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
                 ctypes.c_int(cols), ctypes.c_longlong(rows),
+                ctypes.c_longlong(of.argument if of else 0),
             )  # fmt: skip
-            near = 1e-6 if kind == "float32" else 8e-3
-            torch.testing.assert_close(dx.double(), exact(y, dy), atol=near, rtol=near)
+            near = 4e-6 if kind == "float32" else 8e-3
+            torch.testing.assert_close(dx.double(), exact(y, dy, of), atol=near, rtol=near)
             dx.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, y.stride())
     assert ctypes.c_int.in_dll(code, "misaligned").value == 0

@@ -6,6 +6,8 @@ import pytest
 
 from kernels.compiled import Job
 from kernels.cuda_compiler import C_TYPES
+from kernels.frontier.backward import Gradient
+from kernels.frontier.backward_plans import backward_plan
 from kernels.frontier.compiler import compile_plan, plan_key, sources_of
 from kernels.frontier.plans import ALIKE, APART, NONE, Plan, Shape
 from kernels.registry import ARCHITECTURES, ELEMENT_BYTES
@@ -49,6 +51,19 @@ def test_an_operator_compiles_and_spills_no_more_than_a_softmax(name: str, arch:
         plan, job = shape.plan(cols, ELEMENT_BYTES[dtype], edges), Job("frontier", dtype, arch)
         plain = _spilled(plan, job)
         for given in _given(dtype, masked):
+            assert _spilled(replace(plan, given=given), job) <= plain + MORE, (dtype, given)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("cols", [64, 1001, 8192, 131_072, 1_048_577])
+def test_a_gradient_compiles_and_spills_no_more_than_a_softmaxs(cols: int, arch: str):
+    for dtype in ("bfloat16", "float32") if arch == "sm_90" else ("bfloat16",):
+        edges, number = cols % 8 != 0, int(arch.removeprefix("sm_"))
+        plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, number)
+        job = Job("frontier", dtype, arch)
+        plain = _spilled(plan, job)
+        for log, masked in ((False, False), (True, False), (True, True)):
+            given = (Gradient(log, 0.5, 2.0, masked).type,)
             assert _spilled(replace(plan, given=given), job) <= plain + MORE, (dtype, given)
 
 
