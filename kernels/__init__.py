@@ -5,15 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernels.api import log_softmax, softmax
+    from kernels.attention_api import attention
+    from kernels.cross_entropy_api import cross_entropy
+    from kernels.sampling import sample
+    from kernels.topk import topk_softmax
 
-__all__ = ["log_softmax", "softmax"]
-_HOMES = dict.fromkeys(__all__, "kernels.api")
+__all__ = ["attention", "cross_entropy", "log_softmax", "sample", "softmax", "topk_softmax"]
+
+_MODULES = {
+    "attention": "kernels.attention_api",
+    "cross_entropy": "kernels.cross_entropy_api",
+    "log_softmax": "kernels.api",
+    "sample": "kernels.sampling",
+    "softmax": "kernels.api",
+    "topk_softmax": "kernels.topk",
+}
 
 
 def __getattr__(name: str) -> Any:
     """A function, when it is asked for: the workflow reads the registry where torch is missing."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'kernels' has no attribute '{name}'")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found  # from now on no call comes here
-    return found
+    globals()[name] = found = getattr(import_module(_MODULES[name]), name)
+    return found  # from now on no call comes here

@@ -32,6 +32,9 @@ template <class T> __device__ uint4 hidden(uint4 raw, unsigned seen) {
     return {w[0], w[1], w[2], w[3]};
 }
 
+// Of a mask, ``Word`` is what it has for a vector, ``word`` fetches it for the vector at a column,
+// in one load where its elements lie ``side_by_side``, and ``turned`` applies it.
+
 // Only the first elements of a row are seen: of row i of every ``count``, i + ``more`` of them.
 struct Causal {
     static constexpr bool SCALES = false;
@@ -40,13 +43,18 @@ struct Causal {
     struct Seen {
         int end;
 
+        template <class T> using Word = unsigned;
+
         __device__ int columns() const { return max(0, end); }
+        template <class T> __device__ bool side_by_side(int) const { return true; }
+        template <class T, bool> __device__ unsigned word(int column) const {
+            return end - column >= WIDTH<T> ? ~0u : (1u << max(0, end - column)) - 1;
+        }
+        template <class T> __device__ uint4 turned(uint4 raw, unsigned seen, float) const {
+            return hidden<T>(raw, seen);
+        }
         __device__ float turned(float v, int column, float) const {
             return column < end ? v : -CUDART_INF_F;
-        }
-        template <class T> __device__ uint4 turned(uint4 raw, int column, float) const {
-            return hidden<T>(raw,
-                             end - column >= WIDTH<T> ? ~0u : (1u << max(0, end - column)) - 1);
         }
     };
 
@@ -77,27 +85,38 @@ struct Chosen {
         const unsigned char *row;
         long long step;
 
+        template <class T> struct Word {
+            unsigned bytes[WIDTH<T> / 4];
+        };
+
         __device__ int columns() const { return ALL; }
-        __device__ float turned(float v, int column, float) const {
-            return row[column * step] ? v : -CUDART_INF_F;
+        template <class T> __device__ bool side_by_side(int column) const {
+            return step == 1 && reinterpret_cast<unsigned long long>(row + column) % WIDTH<T> == 0;
         }
-        template <class T> __device__ uint4 turned(uint4 raw, int column, float) const {
-            unsigned seen = 0;
+        template <class T, bool SIDE_BY_SIDE> __device__ Word<T> word(int column) const {
             const unsigned char *at = row + column * step;
-            if (step == 1 && reinterpret_cast<unsigned long long>(at) % WIDTH<T> == 0) {
-#pragma unroll
-                for (int i = 0; i < WIDTH<T> / 4; ++i) {
-                    unsigned four = reinterpret_cast<const unsigned *>(at)[i];
-#pragma unroll
-                    for (int j = 0; j < 4; ++j)
-                        seen |= unsigned((four & 0xff << 8 * j) != 0) << (4 * i + j);
-                }
+            Word<T> all = {};
+            if constexpr (SIDE_BY_SIDE && sizeof(T) == 2) {
+                uint2 eight = *reinterpret_cast<const uint2 *>(at);
+                all.bytes[0] = eight.x, all.bytes[WIDTH<T> / 4 - 1] = eight.y;
+            } else if constexpr (SIDE_BY_SIDE) {
+                all.bytes[0] = *reinterpret_cast<const unsigned *>(at);
             } else {
 #pragma unroll
                 for (int j = 0; j < WIDTH<T>; ++j)
-                    seen |= unsigned(at[j * step] != 0) << j;
+                    all.bytes[j / 4] |= unsigned(at[j * step]) << 8 * (j % 4);
             }
+            return all;
+        }
+        template <class T> __device__ uint4 turned(uint4 raw, Word<T> all, float) const {
+            unsigned seen = 0;
+#pragma unroll
+            for (int j = 0; j < WIDTH<T>; ++j)
+                seen |= unsigned((all.bytes[j / 4] & 0xff << 8 * (j % 4)) != 0) << j;
             return hidden<T>(raw, seen);
+        }
+        __device__ float turned(float v, int column, float) const {
+            return row[column * step] ? v : -CUDART_INF_F;
         }
     };
 
@@ -105,34 +124,42 @@ struct Chosen {
 };
 
 // Elements, times the factor, have the mask's added, in the row's dtype.
-template <class T> struct Added {
+template <class M> struct Added {
     static constexpr bool SCALES = true;
-    const T *mask;
+    const M *mask;
     Places places;
 
     struct Seen {
-        const T *row;
+        const M *row;
         long long step;
 
+        template <class T> using Word = uint4;
+
         __device__ int columns() const { return ALL; }
-        __device__ float turned(float v, int column, float times) const {
-            return float(T(fmaf(v, times, float(row[column * step]))));
+        template <class T> __device__ bool side_by_side(int column) const {
+            return step == 1 && past_boundary(row + column) == 0;
         }
-        template <class> __device__ uint4 turned(uint4 raw, int column, float times) const {
-            float v[WIDTH<T>], of_mask[WIDTH<T>];
-            unpack<T>(raw, v);
-            const T *at = row + column * step;
-            if (step == 1 && past_boundary(at) == 0) {
-                unpack<T>(*reinterpret_cast<const uint4 *>(at), of_mask);
-            } else {
-#pragma unroll
-                for (int j = 0; j < WIDTH<T>; ++j)
-                    of_mask[j] = float(at[j * step]);
-            }
+        template <class T, bool SIDE_BY_SIDE> __device__ uint4 word(int column) const {
+            const M *at = row + column * step;
+            if constexpr (SIDE_BY_SIDE)
+                return *reinterpret_cast<const uint4 *>(at);
+            float v[WIDTH<T>];
 #pragma unroll
             for (int j = 0; j < WIDTH<T>; ++j)
-                v[j] = fmaf(v[j], times, of_mask[j]);
+                v[j] = float(at[j * step]);
             return pack<T>(v);
+        }
+        template <class T> __device__ uint4 turned(uint4 raw, uint4 added, float times) const {
+            float v[WIDTH<T>], more[WIDTH<T>];
+            unpack<T>(raw, v);
+            unpack<T>(added, more);
+#pragma unroll
+            for (int j = 0; j < WIDTH<T>; ++j)
+                v[j] = fmaf(v[j], times, more[j]);
+            return pack<T>(v);
+        }
+        __device__ float turned(float v, int column, float times) const {
+            return float(M(fmaf(v, times, float(row[column * step]))));
         }
     };
 
@@ -158,10 +185,47 @@ template <class Factors, class Mask> struct Masked : Factors {
     template <class T> __device__ float turned(float v, int column) const {
         return seen.turned(v, column, Factors::times());
     }
-    template <class T> __device__ uint4 turned(uint4 raw, int column) const {
-        return seen.template turned<T>(raw, column, Factors::times());
+    template <class T, class Word> __device__ uint4 turned(uint4 raw, Word word) const {
+        return seen.template turned<T>(raw, word, Factors::times());
     }
 };
+
+// The vectors of a row as a mask leaves them (load.cuh).  The mask's words are asked for before the
+// row's vectors where they are small, and else, a few at a time, after them: they take registers.
+template <int STEP, class Factors, class Mask, class T, int EDGES, int N>
+__device__ void look(const Masked<Factors, Mask> &op, const Row<T, EDGES> &row, int start,
+                     uint4 (&raw)[N], int last = ALL) {
+    using Word = typename Mask::Seen::template Word<T>;
+    constexpr int TOGETHER = sizeof(Word) <= 8 || N < 2 ? N : 2;
+    int end = min(min(last, row.vectors), op.template vectors_seen<T>(row.head));
+    bool side_by_side = op.seen.template side_by_side<T>(row.head);
+    Word words[TOGETHER];
+    auto each = [&](int first, auto visit) {
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i)
+            if (first + i < N)
+                if (int k = start + STEP * (first + i); unsigned(k) < unsigned(end))
+                    visit(i, row.head + k * WIDTH<T>);
+    };
+    auto fetch = [&](int first) {
+        if (side_by_side)
+            each(first,
+                 [&](int i, int column) { words[i] = op.seen.template word<T, true>(column); });
+        else
+            each(first,
+                 [&](int i, int column) { words[i] = op.seen.template word<T, false>(column); });
+    };
+    if constexpr (TOGETHER == N)
+        fetch(0);
+    load<STEP>(row, start, raw, end);
+#pragma unroll
+    for (int first = 0; first < N; first += TOGETHER) {
+        if constexpr (TOGETHER < N)
+            fetch(first);
+        each(first,
+             [&](int i, int) { raw[first + i] = op.template turned<T>(raw[first + i], words[i]); });
+    }
+}
 
 template <bool LOG> __device__ Factors<LOG> operator_of(Factors<LOG> factors) { return factors; }
 template <bool LOG>

@@ -6,6 +6,7 @@
 #include <map>
 
 static std::map<unsigned, Partial> pairs; // by block
+static std::map<unsigned, Partial> more;  // of a later exchange
 
 template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
     Partial of_warp[WARPS];
@@ -30,4 +31,18 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
     }
 
     template <class Max, class Of> Partial of_row(int, Max, Of) { return no_partial(); }
+
+    template <class Merge> Partial over_all(int i, int rank, Partial mine, Merge merge) {
+        if (threadIdx.x % 32 == 0)
+            of_warp[threadIdx.x / 32] = mine;
+        __syncthreads();
+        Partial block = merge(of_warp, WARPS), of_block[BLOCKS];
+        if (threadIdx.x == 0)
+            more[blockIdx.x] = block;
+        __syncthreads();
+        for (int other = 0; other < BLOCKS; ++other)
+            if (i == 1 && began)
+                of_block[other] = more[blockIdx.x - rank + other];
+        return merge(of_block, BLOCKS);
+    }
 };

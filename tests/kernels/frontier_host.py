@@ -44,6 +44,9 @@ IN_CPP = {
     'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
     '"l"(from)\n                 : "memory");': "copy_later(to, from);",
     'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
+    'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
+    '"r"(v.z),\n                 "r"(v.w)\n'
+    '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
     "extern __shared__ uint4 image[];": "uint4 *image = dynamic_shared + GUARD;",
 }
 CALL = """extern "C" void call{number}(

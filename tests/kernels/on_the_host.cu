@@ -95,6 +95,9 @@ struct alignas(16) uint4 {
         return *this;
     }
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
 };

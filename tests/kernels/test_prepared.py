@@ -241,7 +241,8 @@ def test_only_kernels_that_await_their_turn_come_early(
     launched: list[Launched], monkeypatch: pytest.MonkeyPatch
 ):
     for path in HERE.glob("*.cu"):
-        assert path.read_text().count("    await_turn();\n") == 1, path.name
+        text = path.read_text()
+        assert text.count("    await_turn();\n") == text.count("__global__") > 0, path.name
     # Before Hopper there is no turn to await.
     for module in (frontier, backward):
         monkeypatch.setattr(module, "gpu", lambda i: frontier.Gpu("nvidia-a100", 80, 108))

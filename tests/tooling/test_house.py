@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from experiments.sweeps import SWEEPS
-from kernels.frontier import backward_plans
+from kernels.frontier import (
+    backward_plans,
+    choice_plans,
+    columns_plans,
+    cross_entropy_plans,
+)
 from kernels.frontier.plans import REGIMES
 from kernels.registry import BY_NAME, FRAMEWORKS, VARIANTS
 
@@ -22,6 +27,8 @@ KERNEL_FILES = sorted(
     for pattern in patterns
     for path in (KERNELS / framework).glob(pattern)
 )
+# Kernels of operators that are no softmax of rows.
+OPERATORS = ("triton/triton_attention.py",)
 HEADER = ("moves", "launch", "holds", "teaches", "source")
 LONGEST = 400
 # Written so that this file does not contain what it looks for.
@@ -46,8 +53,14 @@ def header(path: Path) -> str:
 
 
 def test_every_kernel_file_is_registered():
-    registered = {v.path for v in VARIANTS}
-    for names in (REGIMES, (f"backward_{regime}" for regime in backward_plans.REGIMES)):
+    registered = {v.path for v in VARIANTS} | {KERNELS / name for name in OPERATORS}
+    parts = (
+        ("backward", backward_plans.REGIMES),
+        ("columns", columns_plans.REGIMES),
+        ("cross_entropy", cross_entropy_plans.FILES),
+    )
+    more = [f"{part}_{name}" for part, names in parts for name in names]
+    for names in (REGIMES, more, choice_plans.FILES):
         registered |= {KERNELS / "frontier" / f"{name}.cu" for name in names}
     assert [str(p.relative_to(ROOT)) for p in KERNEL_FILES if p not in registered] == []
 

@@ -1,0 +1,264 @@
+"""``attention``: scaled dot-product attention by this project's kernel, which keeps no scores.
+
+It is the operator ``roofline::attention`` of PyTorch's dispatcher.  docs/attention.md says what the
+kernel moves, and what limits it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._functorch import get_interpreter_stack
+from torch.autograd import forward_ad
+from torch.nn import functional
+
+from kernels.ops import served
+from kernels.prepared import relaxed
+from kernels.triton import triton_attention
+from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MOST_PROGRAMS, rule
+
+KINDS = tuple(getattr(torch, name) for name in DTYPES)
+# The factor of the scores in base 2 is a float32 that is neither 0 nor infinite.
+LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**127
+
+torch.library.define(
+    "roofline::attention",
+    "(Tensor query, Tensor key, Tensor value, bool is_causal, float? scale) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+operator = torch.ops.roofline.attention.default
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """softmax(query key^T * scale) value, as torch's scaled_dot_product_attention gives it.
+
+    query      (B, H, S_q, D)
+    key        (B, H_kv, S_k, D); H is a multiple of H_kv, and neighbouring heads of ``query``
+               share one of ``key`` and ``value`` (torch's enable_gqa)
+    value      (B, H_kv, S_k, D)
+    is_causal  query i sees the keys 0 to i, whatever S_q and S_k are
+    scale      1 / sqrt(D) where it is None
+
+    Gives (B, H, S_q, D), with the strides of ``torch.empty_like(query)``: heads that were
+    transposed out of (B, S, H, D) go back without a copy.
+
+    On CUDA float16 and bfloat16 with D of 64 or 128 go through the kernel, which has no gradient.
+    Everything else, and a call whose gradient is wanted, goes through torch's function;
+    ``refusal`` says why, and so does one warning a process and reason.  Under autocast the three
+    are cast as torch's function casts them.  It works under torch.compile and in CUDA graphs.
+
+    Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
+    do not belong together.
+    """
+    _check_types(query, key, value, is_causal, scale)
+    query, key, value = _autocast(query, key, value)
+    _check(query, key, value)
+    reason = refusal(query, key, value, scale=scale)
+    if reason is None:
+        return operator(query, key, value, is_causal, scale)
+    if not torch.compiler.is_compiling():
+        _warn_once(reason)
+    return _sdpa(query, key, value, is_causal, scale)
+
+
+def refusal(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> str | None:
+    """Why torch's function computes the attention of these tensors; None if the kernel does."""
+    if _differentiated(query, key, value):
+        return "a gradient or another transform is wanted, and the kernel has none"
+    if not query.is_cuda:
+        return "the tensors are not on a CUDA GPU"
+    if not torch.compiler.is_compiling() and not served(query.get_device()):
+        return "the GPU is older than Ampere, or not of CUDA"
+    return _unserved(query, key, value, scale)
+
+
+def compute(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor:
+    """The same by the kernel, on the current GPU; for what neither check nor refusal rejects."""
+    out = _new(query, value)
+    if out.numel() == 0:
+        return out
+    if key.shape[2] == 0:
+        return out.zero_()  # as torch's
+    if query.stride(-1) != 1:
+        query = query.contiguous()
+    key, value = _loaded_by_vectors(key), _loaded_by_vectors(value)
+    factor = _factor(query, scale)
+    shared = _shared(query.get_device()) if query.is_cuda else triton_attention.HOPPER
+    return triton_attention.attention(query, key, value, out, is_causal, factor, shared)
+
+
+def _loaded_by_vectors(x: Tensor) -> Tensor:
+    """``x``, or a copy where it would be loaded element by element, by every block of queries."""
+    if x.stride(-1) == 1 and triton_attention.vectors(x):
+        return x
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+@cache
+def _shared(device: int) -> int:
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def _factor(query: Tensor, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+
+
+def _unserved(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> str | None:
+    """Why the kernel does not take the tensors, wherever they are."""
+    batches, heads, queries, dim = query.shape
+    if query.dtype not in KINDS:
+        return f"the kernel takes {' and '.join(DTYPES)}, not {query.dtype}"
+    if dim not in DIMS or value.shape[3] != dim:
+        return (
+            f"the kernel takes heads of {' or '.join(map(str, DIMS))} elements, "
+            f"not {dim} (query, key) and {value.shape[3]} (value)"
+        )
+    if not LEAST_SCALE <= _factor(query, scale) * LOG2E <= MOST_SCALE:
+        return f"the kernel takes a scale above 0 and within float32, not {scale}"
+    if max(queries, key.shape[2]) > MOST_LENGTH:
+        return f"the kernel takes at most {MOST_LENGTH} queries and keys"
+    if rule(queries, dim).programs(queries) * batches * heads > MOST_PROGRAMS:
+        return f"the kernel has at most {MOST_PROGRAMS} programs"
+    return None
+
+
+def _differentiated(*tensors: Tensor) -> bool:
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
+
+
+def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    kind = tensors[0].device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(t.to(dtype) if t.is_floating_point() and t.itemsize < 8 else t for t in tensors)
+
+
+def _check_types(query: Any, key: Any, value: Any, is_causal: Any, scale: Any) -> None:
+    for name, given in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(given, Tensor):
+            raise TypeError(
+                f"attention expects a torch.Tensor for {name}; got {type(given).__name__}: pass "
+                f"torch.as_tensor({name})"
+            )
+    if not isinstance(is_causal, bool):
+        raise TypeError(
+            f"attention expects True or False for is_causal; got {is_causal!r}: no mask is taken"
+        )
+    if not isinstance(scale, float | int | None):
+        raise TypeError(f"attention expects a number or None for scale; got {scale!r}")
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise RuntimeError, as torch's function does, unless the tensors belong together."""
+    tensors = (query, key, value)
+    if any(t.dtype != query.dtype or t.device != query.device for t in tensors):
+        raise RuntimeError(
+            "attention expects query, key and value of one dtype on one device; got "
+            f"{', '.join(f'{t.dtype} on {t.device}' for t in tensors)}: cast or move them"
+        )
+    if not query.is_floating_point():
+        raise RuntimeError(
+            f"attention expects floating-point tensors; got {query.dtype}: cast them first"
+        )
+    if any(t.dim() != 4 for t in tensors):
+        raise RuntimeError(
+            "attention expects query (B, H, S_q, D) and key and value (B, H_kv, S_k, D); "
+            f"{_shapes(*tensors)}: unsqueeze or reshape them"
+        )
+    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
+        raise RuntimeError(
+            "attention expects one B of all three and one (H_kv, S_k) of key and value; "
+            f"{_shapes(*tensors)}: expand them first"
+        )
+    if query.shape[3] != key.shape[3]:
+        raise RuntimeError(
+            f"attention expects one D of query and key; {_shapes(*tensors)}: project them alike"
+        )
+    if query.shape[1] % (key.shape[1] or sys.maxsize):
+        raise RuntimeError(
+            "attention expects as many heads of query as of key, or a multiple of them; "
+            f"{_shapes(*tensors)}: repeat those of key and value"
+        )
+
+
+def _shapes(*tensors: Tensor) -> str:
+    return f"got {', '.join(str(tuple(t.shape)) for t in tensors)}"
+
+
+def _sdpa(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor:
+    call = partial(
+        functional.scaled_dot_product_attention, query, key, value, is_causal=is_causal, scale=scale
+    )
+    # A branch and not a value: under torch.compile a comparison of shapes is no bool.
+    return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
+
+
+def _new(query: Tensor, value: Tensor) -> Tensor:
+    """Memory for the output: strides of the query's order, but for the last."""
+    if query.stride(-1) == 1 and query.shape[-1] == value.shape[-1]:
+        return torch.empty_like(query)
+    return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+
+def _cuda(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor:
+    _check(query, key, value)
+    device = query.get_device()
+    if not served(device) or _unserved(query, key, value, scale):
+        return _torch(query, key, value, is_causal, scale)
+    # Triton loads a kernel at its first launch, which may be while a graph is captured.
+    with torch.cuda.device(device), relaxed():
+        return compute(query, key, value, is_causal, scale)
+
+
+def _torch(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor:
+    _check(query, key, value)
+    return _new(query, value).copy_(_sdpa(query, key, value, is_causal, scale))
+
+
+def _fake(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor:
+    _check(query, key, value)
+    return _new(query, value)
+
+
+def _no_gradient(ctx: Any, grad: Tensor) -> None:
+    raise RuntimeError(
+        "roofline::attention has no gradient: call kernels.attention, which leaves what "
+        "needs one to torch.nn.functional.scaled_dot_product_attention"
+    )
+
+
+@cache
+def _warn_once(reason: str) -> None:
+    warnings.warn(
+        f"attention goes through torch's scaled_dot_product_attention: {reason}", stacklevel=3
+    )
+
+
+torch.library.impl("roofline::attention", "cuda", _cuda)
+torch.library.impl("roofline::attention", "cpu", _torch)
+torch.library.register_fake("roofline::attention", _fake)
+torch.library.register_autograd("roofline::attention", _no_gradient)

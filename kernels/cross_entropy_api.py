@@ -1,0 +1,223 @@
+"""``cross_entropy``: torch.nn.functional.cross_entropy of classes by the frontier's kernels.
+
+Its module is not named as the function, which an import of it would hide in ``kernels``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C._functorch import get_interpreter_stack
+from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
+
+from kernels import cross_entropy_ops as ops
+from kernels.api import _dense
+from kernels.frontier import frontier
+from kernels.frontier.cross_entropy import Terms
+from kernels.frontier.rows import as_rows
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0, z_loss: float = 0.0, return_lse: bool = False,
+    inplace: bool = False, check: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """The cross-entropy of logits ``input`` (..., classes) with the classes ``target`` (...).
+
+    As torch.nn.functional.cross_entropy's of rows, but classes are the last dimension, ``target``
+    may be int32 as well as int64, and the loss is float32 whatever the logits are. On CUDA
+    float16, bfloat16 and float32 go through this project's kernels, everything else through torch
+    (with one warning a process where there is no CUDA GPU). It works under torch.compile and in
+    CUDA graphs.
+
+    z_loss      adds z_loss * lse**2 to every row that counts, lse being its log-sum-exp
+    return_lse  gives (loss, lse), lse float32 of target's shape, which carries no gradient
+    inplace     the gradient may overwrite ``input``, whose logits are then gone for whoever else
+                has them: for an input that nobody else needs, which is no leaf, and mean or sum
+    check       waits for the GPU, and raises IndexError for a target that is no class, before
+                anything is written; without it such a row's loss and gradient are NaN. Not while
+                a graph is captured or compiled. On the CPU torch always checks.
+
+    With a mean or a sum the gradient is computed with the loss, for a loss that is the last: its
+    own gradient, if not 1, is multiplied in afterwards, once: a second backward pass raises
+    RuntimeError. Otherwise (``none``, float16, whose last gradient is mostly a scale, and under
+    torch.compile) the backward pass computes it from ``input``, as often as asked for.
+
+    Raises TypeError for other dtypes, ValueError for shapes, devices and options that do not fit.
+    """
+    terms = Terms(ignore_index, float(label_smoothing), float(z_loss), return_lse)
+    _checked(input, target, terms, reduction, inplace)
+    compiling = torch.compiler.is_compiling()
+    if check:
+        _check(input, target, ignore_index, compiling)
+    if not _by_kernel(input) or (not compiling and _transformed()):
+        if not compiling and not torch.cuda.is_available():
+            _warn_once()
+        loss, lse = ops.by_torch(input, target, terms)
+        if reduction == "mean":
+            loss = loss.sum() / (target != ignore_index).sum()
+        elif reduction == "sum":
+            loss = loss.sum()
+        return (loss, lse.detach()) if return_lse else loss
+    weight = None
+    if reduction == "mean":
+        weight, _ = ops.cross_entropy_targets(target, input.shape[-1], ignore_index)
+    if not compiling and _early(input, reduction, inplace):
+        loss, lse = _WithGradient.apply(input, target, weight, terms, inplace)  # pyright: ignore[reportGeneralTypeIssues]
+        return (loss, lse) if return_lse else loss
+    loss, lse = ops.cross_entropy(
+        input, target, ignore_index, terms.label_smoothing, terms.z_loss, return_lse
+    )
+    if reduction != "none":
+        loss = loss.sum()
+    if weight is not None:
+        loss = loss * weight
+    return (loss, lse) if return_lse else loss
+
+
+class _WithGradient(torch.autograd.Function):
+    """The sum of the losses, or with a ``weight`` that times it, and the gradient kept for it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, input: Tensor, target: Tensor, weight: Tensor | None, terms: Terms, inplace: bool
+    ) -> tuple[Tensor, Tensor]:
+        if inplace:
+            grad = input.detach()
+        else:
+            grad = torch.empty_like(input, memory_format=torch.contiguous_format)
+        loss, lse = ops.into(input, target, weight, terms, grad)
+        if inplace:
+            torch.autograd.graph.increment_version(input)  # whoever saved it is told
+        ctx.grad, ctx.version = grad, grad._version
+        ctx.mark_non_differentiable(lse)
+        total = loss.sum()
+        return (total if weight is None else total * weight), lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *of_results: Any) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        grad, ctx.grad = ctx.grad, None
+        if grad is None:
+            raise RuntimeError(
+                "cross_entropy hands its gradient out once, and this is a second backward pass: "
+                "call it again, or with reduction='none', whose backward pass computes it anew"
+            )
+        if grad._version != ctx.version:
+            raise RuntimeError(
+                "the input of cross_entropy(inplace=True), which holds its gradient, was modified "
+                "before the backward pass: leave inplace=True away"
+            )
+        ops.scale(grad, of_results[0])
+        return grad, None, None, None, None
+
+
+def _by_kernel(input: Tensor) -> bool:
+    return input.is_cuda and input.dtype in frontier.NAMES
+
+
+def _transformed() -> bool:
+    """Whether torch.func or a forward-mode derivative sees the call."""
+    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
+
+
+def _early(input: Tensor, reduction: str, inplace: bool) -> bool:
+    """Whether the gradient is computed with the loss."""
+    return (
+        torch.is_grad_enabled()
+        and input.requires_grad
+        and reduction != "none"
+        and (inplace or input.dtype != torch.float16)
+        and _dense(input)
+        and not _len_torch_dispatch_stack()
+        and not _is_tracing()
+        and ops.serves(input, -1, input.dtype)
+    )
+
+
+def _check(input: Tensor, target: Tensor, ignore_index: int, compiling: bool) -> None:
+    """Raise IndexError for the first target that is no class."""
+    if compiling or (input.is_cuda and torch.cuda.is_current_stream_capturing()):
+        raise RuntimeError(
+            "cross_entropy(check=True) waits for the GPU, which a graph that is captured or "
+            "compiled cannot: leave check=True away; rows of wrong targets get NaN"
+        )
+    classes = input.shape[-1]
+    place = int(ops.cross_entropy_targets(target, classes, ignore_index)[1].item())
+    if place >= 0:
+        raise IndexError(
+            f"cross_entropy expects targets from 0 to {classes - 1}, or ignore_index="
+            f"{ignore_index}; got {target.reshape(-1)[place].item()} in row {place}"
+        )
+
+
+def _checked(
+    input: Tensor, target: Tensor, terms: Terms, reduction: str, inplace: bool
+) -> None:  # fmt: skip
+    """Raise an error that says what is wrong."""
+    for name, given in {"input": input, "target": target}.items():
+        if not isinstance(given, Tensor):
+            raise TypeError(
+                f"cross_entropy expects a torch.Tensor for {name}; got {type(given).__name__}: "
+                "pass torch.as_tensor(...)"
+            )
+    if not input.dtype.is_floating_point:
+        raise TypeError(
+            f"cross_entropy expects floating-point logits; got {input.dtype}: pass input.float()"
+        )
+    if target.dtype not in (torch.int32, torch.int64):
+        raise TypeError(
+            f"cross_entropy expects classes as int32 or int64 in target; got {target.dtype}: for "
+            "probabilities take torch.nn.functional.cross_entropy"
+        )
+    if input.dim() == 0 or input.shape[:-1] != target.shape or input.shape[-1] == 0:
+        raise ValueError(
+            "cross_entropy expects input (..., classes), of a class at least, and target (...); "
+            f"got {tuple(input.shape)} and {tuple(target.shape)}"
+        )
+    if input.device != target.device:
+        raise ValueError(
+            f"cross_entropy expects input and target on one device; got {input.device} and "
+            f"{target.device}"
+        )
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"cross_entropy knows the reductions {REDUCTIONS}; got {reduction!r}")
+    if not 0.0 <= terms.label_smoothing <= 1.0:
+        raise ValueError(
+            f"cross_entropy expects a label_smoothing from 0 to 1; got {terms.label_smoothing}"
+        )
+    if inplace:
+        _check_inplace(input, reduction)
+
+
+def _check_inplace(input: Tensor, reduction: str) -> None:
+    if reduction == "none":
+        raise ValueError(
+            "cross_entropy(inplace=True) expects reduction 'mean' or 'sum'; got 'none'"
+        )
+    if not (torch.is_grad_enabled() and input.requires_grad):
+        return  # nothing is written
+    if input.is_leaf:
+        raise RuntimeError(
+            "cross_entropy(inplace=True) would overwrite a leaf that requires a gradient: leave "
+            "inplace=True away"
+        )
+    rows = as_rows(input.shape, input.stride())
+    if rows is None or (rows.rows > 1 and rows.stride < rows.cols):
+        raise ValueError(
+            "cross_entropy(inplace=True) expects rows at even distances, of elements side by side; "
+            f"got shape {tuple(input.shape)} with strides {input.stride()}: leave inplace=True away"
+        )
+
+
+@cache
+def _warn_once() -> None:
+    warnings.warn("cross_entropy found no CUDA GPU, so torch computes it", stacklevel=3)

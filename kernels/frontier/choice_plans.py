@@ -1,0 +1,110 @@
+"""What top-k and sampling compile, how they split rows, and in which passes they look for a key.
+
+Imports neither torch nor CUDA: the build reads it on every machine. The split is a rule, which no
+measurement has set yet.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.frontier.plans import HERE, Plan, Shape
+
+FILES = ("topk", "sampling")
+THREADS = 256  # of a block
+MOST_TOP = 128  # of a row, in one read
+BLOCKS = 4  # of a multiprocessor, as shared memory allows
+LEAST_SHARE = (
+    2048  # columns of a part, but for the row's last: fewer cost more to merge than to read
+)
+DIGIT, BINS, WORD_BYTES = 11, 2048, 8
+SEARCH_BYTES = 32
+UNUSED = {"float32": 0, "float16": 13, "bfloat16": 16}  # bits at the end of a float
+WEIGHT_BITS = 40  # after the point of a token's weight, relative to the most probable one's
+# Of rows that several passes read, so many bytes at once: the L2 of an A100 or an H200 holds them.
+GROUP_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class ChoicePlan(Plan):
+    """Kernel ``entry`` of a file; '{}' in it is the type of the elements."""
+
+    entry: str = ""
+
+    @property
+    def file(self) -> Path:
+        return HERE / f"{self.shape.regime}.cu"
+
+    def expression(self, c_type: str) -> str:
+        """The kernel as C++ names it, for elements of ``c_type``."""
+        return self.entry.format(c_type)
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.shape.regime} {self.entry.format('T')}"
+
+
+def plan(file: str, entry: str) -> ChoicePlan:
+    return ChoicePlan(Shape(file, (THREADS,)), held=0, edges=1, entry=entry)
+
+
+CANDIDATES = {
+    sums: plan("topk", f"candidates<{{}}, {str(sums).lower()}>") for sums in (True, False)
+}
+TOP = {whole: plan("topk", f"topk_softmax<{{}}, {str(whole).lower()}>") for whole in (True, False)}
+SAMPLE = {kept: plan("sampling", f"sample<{{}}, {str(kept).lower()}>") for kept in (True, False)}
+CHOSEN, SAMPLE_OF_TOP = plan("sampling", "chosen"), plan("sampling", "sample_of_top<{}>")
+HIGHEST, NARROW = plan("sampling", "highest<{}>"), plan("sampling", "narrow<{}>")
+PLANS = (
+    *CANDIDATES.values(), *TOP.values(), *SAMPLE.values(), CHOSEN, SAMPLE_OF_TOP, HIGHEST, NARROW
+)  # fmt: skip
+
+
+def parts_of(rows: int, cols: int, multiprocessors: int) -> int:
+    """Blocks of a row: so many that few rows, too, fill the GPU."""
+    return max(1, min(-(-BLOCKS * multiprocessors // rows), -(-cols // LEAST_SHARE)))
+
+
+def column_bits(cols: int) -> int:
+    """Of the last column's number."""
+    return (cols - 1).bit_length()
+
+
+def weight_bits(cols: int) -> int:
+    """Of a weight after the point: the sum of a row stays below 2^63."""
+    return min(WEIGHT_BITS, 62 - cols.bit_length())
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One look at a row: ``bits`` bits of its keys from bit ``shift`` on (frontier/narrow.cuh)."""
+
+    shift: int
+    bits: int
+    weighted: bool
+    first: bool
+
+    def told(self) -> int:
+        """As the kernels take it."""
+        return self.shift | self.bits << 8 | self.weighted << 16 | self.first << 17
+
+
+def passes_of(dtype: str, cols: int, weighted: bool) -> list[Pass]:
+    """Those that find the last key kept: the digits of its value, then of its column."""
+    digits = [*_digits(64, 32 + UNUSED[dtype]), *_digits(column_bits(cols), 0)]
+    return [Pass(*digit, weighted, first=i == 0) for i, digit in enumerate(digits)]
+
+
+def _digits(end: int, start: int) -> list[tuple[int, int]]:
+    found = []
+    while end > start:
+        bits = min(DIGIT, end - start)
+        end -= bits
+        found.append((end, bits))
+    return found
+
+
+def memory_words(rows: int, parts: int, passes: int) -> int:
+    """Of 8 bytes, that the passes over ``rows`` rows need."""
+    maxima = -(-rows * parts // 2)
+    return 3 * rows * BINS + passes * rows * SEARCH_BYTES // WORD_BYTES + maxima

@@ -1,0 +1,106 @@
+"""Softmax along a dimension that is not the last, of a tensor that lies as (outer, cols, inner).
+
+moves    X once, Y once (X twice where no cluster holds a strip of its rows)
+holds    fewer than 2^31 rows, of places side by side, at any even distances, any first byte
+source   own, after the forward kernels
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from kernels.frontier.columns_plans import (
+    apart,
+    as_columns,
+    choose,
+    unit_bytes,
+)
+from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel
+from kernels.frontier.plans import HOPPERS, VECTOR_BYTES
+from kernels.prepared import Launch, Prepared, allow, launch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST_PLACES = 2**31 - 1  # a launch has no more blocks
+
+
+def takes(x: Tensor, dim: int, out: Tensor) -> bool:
+    """Whether ``x`` and ``out`` lie as columns along ``dim`` that a launch has blocks for."""
+    columns, to = (as_columns(t.shape, t.stride(), dim) for t in (x, out))
+    return (
+        columns is not None
+        and to is not None
+        and columns[:3] == to[:3]
+        and apart(to)
+        and columns.outer * columns.inner <= MOST_PLACES
+    )
+
+
+def softmax(x: Tensor, dim: int, out: Tensor, log: bool = False) -> Tensor:
+    """Softmax of ``x`` along ``dim`` into ``out``, of its shape and dtype; ``log``: its logarithm.
+
+    They are one tensor or do not overlap. Raises ValueError for tensors that ``takes`` does not.
+    """
+    source, to, device = x.data_ptr(), out.data_ptr(), x.get_device()
+    key = (
+        "columns", x.dtype, x.shape, dim, x.stride(), out.stride(), source % VECTOR_BYTES,
+        to % VECTOR_BYTES, device, log,
+    )  # fmt: skip
+    launch(device, key, lambda: _prepare(x, dim, out, log), source, to)
+    return out
+
+
+def _prepare(x: Tensor, dim: int, out: Tensor, log: bool) -> Launch:
+    if not takes(x, dim, out):
+        raise ValueError(
+            f"expected places side by side, in rows at even distances along dimension {dim}; got "
+            f"shape {tuple(x.shape)} with strides {x.stride()} and {out.stride()}: pass "
+            "x.contiguous(), and a dimension that is not the last"
+        )
+    columns, to = (as_columns(t.shape, t.stride(), dim) for t in (x, out))
+    assert columns is not None
+    assert to is not None
+    size, device = x.element_size(), x.get_device()
+    steps = (columns.outer_stride, columns.step, to.outer_stride, to.step)
+    places = (x.data_ptr(), out.data_ptr(), columns.inner * size, *(step * size for step in steps))
+    arch, multiprocessors = gpu(device).arch, gpu(device).multiprocessors
+    chosen = choose(columns, size, unit_bytes(size, *places), log, arch, multiprocessors)
+    functions = [kernel(plan, x.dtype, device) for plan in chosen.plans]
+    early = arch in HOPPERS
+    numbers = [columns.outer * chosen.pitch, chosen.pitch, chosen.units, columns.cols]
+    threads = chosen.plans[0].threads
+    if len(functions) == 1:
+        cluster = chosen.splits
+        if cluster > PORTABLE_CLUSTER:
+            allow(functions[0], "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        return Prepared(
+            functions[0], chosen.blocks, threads, 0, [None, None, *steps, *numbers], cluster,
+            early=early,
+        )  # fmt: skip
+    split = [chosen.splits, chosen.share]
+    first, second = (
+        Prepared(function, chosen.blocks, threads, 0, arguments, early=early)
+        for function, arguments in zip(
+            functions,
+            (
+                [None, None, *steps[:2], *numbers, *split],
+                [None, None, None, *steps, *numbers, *split],
+            ),
+            strict=True,
+        )
+    )
+    return _twice(first, second, chosen.partials_bytes(size), x.device)
+
+
+def _twice(first: Prepared, second: Prepared, size: int, device: torch.device) -> Launch:
+    """Both, with memory between them that is the stream's next call's as soon as they are sent."""
+
+    def launch(stream: int, source: int, to: int) -> None:
+        partials = torch.empty(size, dtype=torch.uint8, device=device)
+        first(stream, source, partials.data_ptr())
+        second(stream, source, partials.data_ptr(), to)
+
+    return launch

@@ -1,0 +1,44 @@
+// columns_exchange: the pairs of every place of a strip from all blocks of a cluster, each of which
+// writes its own to the shared memory of the others.
+//   source   as exchange.cuh
+#pragma once
+#include "cluster.cuh"
+#include "columns.cuh"
+
+template <int BLOCKS, int PLACES> struct ColumnsExchange {
+    alignas(16) Partial of_block[BLOCKS][PLACES];
+    Barrier arrived;
+
+    // Every thread, as soon as its loads are on their way.
+    __device__ void begin() {
+        if (threadIdx.x == 0) {
+            init(&arrived, 1);
+            initialised();
+        }
+        __syncwarp(); // both are one thread's: exchange.cuh
+        if (threadIdx.x == 0)
+            arrive_expecting(&arrived, sizeof of_block);
+        __syncwarp();
+        arrive();
+    }
+
+    // Every thread, before the first of them sends: all blocks' barriers are ready.
+    __device__ void ready() { await(); }
+
+    // A thread with this block's pair of a place.
+    __device__ void tell(int rank, int place, Partial mine) {
+#pragma unroll 1 // registers are the rows'
+        for (int to = 0; to < BLOCKS; ++to)
+            send(mine, &of_block[rank][place], &arrived, to);
+    }
+
+    // The pair of all blocks, when all have told theirs.
+    __device__ Partial of_all(int, int place) {
+        wait(&arrived, 0);
+        Partial all = of_block[0][place];
+#pragma unroll 1
+        for (int from = 1; from < BLOCKS; ++from)
+            all = merged(all, of_block[from][place]);
+        return all;
+    }
+};

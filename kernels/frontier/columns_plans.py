@@ -1,0 +1,248 @@
+"""Softmax along a dimension that is not the last: how a tensor lies, and what is launched for it.
+
+Imports neither torch nor CUDA: the build reads it on every machine. The choice is a rule, which no
+measurement has set yet. It weighs
+
+sectors    Memory is read by sectors of 32 bytes, four to a line. A block goes down a strip of
+           adjacent places; where it is a line wide, each row of the strip is a line. Strips are
+           narrowed to half a line and to a sector only where the registers of few blocks would not
+           hold a line of every row, or where there would be fewer blocks than multiprocessors.
+registers  A thread holds 32 words of its rows as they came: with as many for sums and maxima, 1024
+           threads fit a multiprocessor.
+bytes      So 128 KB of a multiprocessor's input are on their way at once at most, more than a copy
+           needs, and there are two blocks of 512 threads: one loads while the other is at its
+           barriers.
+exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 takes a whole part of
+           the GPU, so that narrower strips go before it. Too few blocks that each have much
+           to load take longer than a second read by all multiprocessors does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, isqrt
+from pathlib import Path
+from typing import NamedTuple
+
+from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
+
+REGIMES = ("held", "partials", "results")
+SECTOR_BYTES, LINE_BYTES = 32, LINE * VECTOR_BYTES
+# Of its rows in the registers of a thread: words, and units, of which each has an address too.
+WORDS, UNITS = 32, 24
+TOGETHER = 16  # words that a thread of a second look has on their way at once (columns_strip.cuh)
+THREADS, WIDEST = 512, 1024
+CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks
+LEAST_ROWS = 64  # of a block of a cluster: of fewer an exchange is not worth it
+ALONE = 128  # threads of a block each of which has all rows of its places
+LITTLE = 4 * 1024  # bytes of a block, of which a multiprocessor has 32 at most
+MUCH = 16 * 1024  # bytes of a block that take longer than a second kernel's launch
+WAVES, RESIDENT = 4, 2  # of the blocks of two looks; of these blocks on a multiprocessor
+PAIRS = 8  # bytes of rows at least for one of pairs
+
+
+class Columns(NamedTuple):
+    """``outer`` x ``cols`` rows of ``inner`` places side by side, and the steps between rows."""
+
+    outer: int
+    cols: int
+    inner: int
+    outer_stride: int
+    step: int
+
+
+def as_columns(shape: Sequence[int], strides: Sequence[int], dim: int) -> Columns | None:
+    """A tensor as columns along ``dim``, from -len(shape) on; None where it lies otherwise.
+
+    So do rows, whose elements lie along ``dim`` itself, and tensors without elements.
+    """
+    if not shape or 0 in shape:
+        return None
+    dim %= len(shape)
+    inner = 1
+    for size, stride in zip(reversed(shape[dim + 1 :]), reversed(strides[dim + 1 :]), strict=True):
+        if size > 1:
+            if stride != inner:
+                return None
+            inner *= size
+    if inner == 1:
+        return None
+    cols, outer, outer_stride = shape[dim], 1, 0
+    step = strides[dim] if cols > 1 else 0
+    for size, stride in zip(reversed(shape[:dim]), reversed(strides[:dim]), strict=True):
+        if size > 1:
+            if outer == 1:
+                outer_stride = stride
+            elif stride != outer * outer_stride:
+                return None
+            outer *= size
+    return Columns(outer, cols, inner, outer_stride, step)
+
+
+def apart(columns: Columns) -> bool:
+    """Whether no two elements lie at one place, so that results may go there."""
+    rows = columns.step >= columns.inner or columns.cols == 1
+    slab = max(columns.step * (columns.cols - 1), 0) + columns.inner
+    if columns.outer == 1 or not rows:
+        return rows
+    # Slabs lie one after the other, or as parts of a row each, within one step.
+    within = columns.outer_stride * (columns.outer - 1) + columns.inner <= columns.step
+    return columns.outer_stride >= slab or (columns.outer_stride >= columns.inner and within)
+
+
+def unit_bytes(size: int, *places: int) -> int:
+    """The most bytes, up to a vector's, that all ``places`` (bytes) are a multiple of."""
+    return max(size, gcd(VECTOR_BYTES, *places))
+
+
+@dataclass(frozen=True)
+class ColumnsPlan(Plan):
+    """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks)."""
+
+    log: bool = False
+
+    @property
+    def file(self) -> Path:
+        return HERE / f"columns_{self.shape.regime}.cu"
+
+    def expression(self, c_type: str) -> str:
+        """The kernel as C++ names it, for elements of ``c_type``."""
+        unit, lanes, threads, blocks = self.shape.sizes
+        words = [c_type, unit, lanes, threads]
+        if self.shape.regime == "held":
+            words += [self.held, blocks]
+        if self.shape.regime != "partials":
+            words += [str(self.log).lower()]
+        return f"softmax_columns<{', '.join(map(str, words))}>"
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.shape.sizes[2]
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"columns {super().label}{' log' * self.log}"
+
+    def cols_held(self, size: int) -> int:
+        """Rows of a strip that its threads hold; 0 if they do not."""
+        _, lanes, threads, blocks = self.shape.sizes
+        return threads // lanes * self.held * blocks
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What serves a tensor: one kernel, or two that split the rows.
+
+    ``pitch`` units are numbered to each outer part, ``units`` of them there; ``strips`` of the
+    kernel's lanes have them all. ``share`` rows are a split's.
+    """
+
+    plans: tuple[ColumnsPlan, ...]
+    units: int
+    pitch: int
+    strips: int
+    splits: int
+    share: int
+
+    @property
+    def blocks(self) -> int:
+        """Of a launch."""
+        return self.strips * self.splits
+
+    def partials_bytes(self, size: int) -> int:
+        """Of memory between two kernels, for elements of ``size`` bytes: 8 a place and split."""
+        unit, lanes, *_ = self.plans[0].shape.sizes
+        return 8 * self.blocks * lanes * unit // size
+
+
+def choose(
+    columns: Columns, size: int, unit: int, log: bool, arch: int, multiprocessors: int
+) -> Choice:
+    """What serves ``columns`` of elements of ``size`` bytes in units of ``unit`` bytes.
+
+    ``arch`` is 90 for sm_90.
+    """
+    units, held = columns.inner * size // unit, min(UNITS, WORDS * 4 // unit)
+    cols, hopper = columns.cols, arch in HOPPERS
+    if cols <= held:
+        lanes = ALONE
+        while lanes > 32 and columns.outer * units < lanes * multiprocessors:
+            lanes //= 2
+        return _choice(columns, units, units, _held(unit, lanes, lanes, cols, 1, log), 1)
+
+    line, sector = (max(1, min(32, of // unit)) for of in (LINE_BYTES, SECTOR_BYTES))
+    pitch = units
+    if units < line:  # a strip to each outer part: its rows lie side by side if the slab does
+        line = pitch = _power(units)
+        sector = min(sector, line)
+
+    def strips(lanes: int) -> int:
+        return -(-columns.outer * pitch // lanes)
+
+    lanes, blocks, threads = line, 1, THREADS
+    while (blocks := _blocks(cols, lanes, threads, held)) > (CLUSTER if hopper else 1):
+        if lanes > sector:
+            lanes //= 2
+        elif threads < WIDEST and (not hopper or blocks > LARGEST_CLUSTER):
+            threads = WIDEST
+        else:
+            break
+    if blocks > (LARGEST_CLUSTER if hopper else 1):
+        return _twice(columns, size, units, pitch, unit, line, log, multiprocessors)
+    if lanes == pitch:  # narrow, and perhaps short: several of the outer parts to a block
+        many = 8 * multiprocessors
+        while lanes < 32 and cols * lanes * unit < LITTLE and strips(2 * lanes) >= many:
+            lanes *= 2
+    while 2 * strips(lanes) * blocks <= multiprocessors:  # else the most that one has stays
+        if lanes > sector:
+            lanes //= 2
+        elif hopper and 2 * blocks <= CLUSTER and cols >= 2 * blocks * LEAST_ROWS:
+            blocks *= 2
+        else:
+            break
+    share = -(-cols // blocks)
+    few = 4 * strips(lanes) * blocks < multiprocessors
+    if few and share * lanes * unit > MUCH:
+        return _twice(columns, size, units, pitch, unit, line, log, multiprocessors)
+    while threads > 32 and share <= threads // 2 // lanes * held:
+        threads //= 2
+    each = -(-share // (threads // lanes))
+    return _choice(columns, units, pitch, _held(unit, lanes, threads, each, blocks, log), blocks)
+
+
+def _power(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+def _blocks(cols: int, lanes: int, threads: int, held: int) -> int:
+    return _power(-(-cols // (threads // lanes * held)))
+
+
+def _held(unit: int, lanes: int, threads: int, held: int, blocks: int, log: bool) -> ColumnsPlan:
+    return ColumnsPlan(Shape("held", (unit, lanes, threads, blocks)), held, 0, log=log)
+
+
+def _choice(columns: Columns, units: int, pitch: int, plan: ColumnsPlan, blocks: int) -> Choice:
+    strips = -(-columns.outer * pitch // plan.shape.sizes[1])
+    return Choice((plan,), units, pitch, strips, blocks, -(-columns.cols // blocks))
+
+
+def _twice(
+    columns: Columns, size: int, units: int, pitch: int, unit: int, lanes: int, log: bool,
+    multiprocessors: int,
+) -> Choice:  # fmt: skip
+    sizes, strips = (unit, lanes, THREADS, 1), -(-columns.outer * pitch // lanes)
+    trip = THREADS // lanes * TOGETHER // max(1, unit // 4)  # rows
+    # One wave of blocks at least; several, which end more evenly, while the pairs of a strip that
+    # each block reads are few beside its rows.
+    wave = RESIDENT * multiprocessors
+    few = isqrt(columns.cols * size // (8 * PAIRS))
+    splits = min(-(-WAVES * wave // strips), max(1, wave // strips, few))
+    share = min(columns.cols, max(-(-columns.cols // splits), trip))
+    share = -(-share // trip) * trip  # of whole trips
+    plans = (
+        ColumnsPlan(Shape("partials", sizes), 0, 0),
+        ColumnsPlan(Shape("results", sizes), 0, 0, log=log),
+    )
+    return Choice(plans, units, pitch, strips, -(-columns.cols // share), share)

@@ -1,0 +1,109 @@
+"""``topk_softmax``: the k largest probabilities of each row, and the operator behind it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from kernels import ops
+from kernels.frontier import choice
+from kernels.frontier.choice_plans import MOST_TOP
+from kernels.frontier.rows import as_rows
+
+torch.library.define(
+    "roofline::topk_softmax",
+    "(Tensor x, SymInt k, bool whole) -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+operator = torch.ops.roofline.topk_softmax.default
+
+
+def topk_softmax(
+    x: Tensor, k: int, *, normalize: Literal["all", "topk"] = "all"
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest probabilities of the softmax of each row of ``x`` (M, N), and where.
+
+    Gives values (M, k) in x's dtype, in descending order, and indices (M, k), int64. Which they are
+    is decided by ``x``, exactly, and not by probabilities that may have been rounded to be equal:
+    of equal elements the one with the lower index comes first, -0 equals 0, and NaN is the largest,
+    as torch.topk has it. A row whose softmax is NaN throughout has NaN as its values.
+
+    normalize  "all" divides by the sum over the row (softmax, then topk), "topk" by the sum over
+               the k that are given (topk, then softmax)
+
+    float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
+    through torch. Values have gradients. Raises TypeError for what is no floating-point tensor,
+    ValueError for another shape, another ``k`` than 1 ... min(N, 128), or another ``normalize``.
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"topk_softmax expects a floating-point tensor; got {kind}: pass x.float()")
+    if x.dim() != 2:
+        raise ValueError(
+            f"topk_softmax expects rows (M, N); got shape {tuple(x.shape)}: pass x.flatten(0, -2)"
+        )
+    if isinstance(k, bool) or not isinstance(k, int | torch.SymInt):
+        raise TypeError(f"topk_softmax expects an int for k; got {k!r}")
+    if k < 1 or k > x.shape[1]:
+        raise ValueError(f"topk_softmax expects k from 1 to the {x.shape[1]} columns; got {k}")
+    if k > MOST_TOP:
+        raise ValueError(
+            f"topk_softmax expects k of at most {MOST_TOP}; got {k}: for more use "
+            "torch.topk(torch.softmax(x, -1), k)"
+        )
+    if normalize not in ("all", "topk"):
+        raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {normalize!r}')
+    return operator(x, k, normalize == "all")
+
+
+def _cuda(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:
+    if not ops.serves(x, -1, x.dtype):
+        return _torch(x, k, whole)
+    x = x if as_rows(x.shape, x.stride()) else x.contiguous()
+    values, indices = _fake(x, k, whole)
+    choice.topk_softmax(x, k, whole, values, indices)
+    return values, indices
+
+
+def _torch(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    top, indices = torch.sort(wide, dim=-1, descending=True, stable=True)
+    top, indices = top[:, :k], indices[:, :k].contiguous()
+    p = torch.softmax(wide, -1).gather(-1, indices) if whole else torch.softmax(top, -1)
+    return p.to(x.dtype), indices
+
+
+def _fake(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:
+    shape = x.shape[0], k
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, _, ctx.whole = inputs
+    ctx.save_for_backward(x, *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _gradient(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, None, None]:
+    """By way of the whole row, in float32 at least."""
+    x, values, indices = ctx.saved_tensors
+    if grad is None:
+        return None, None, None
+    wide = torch.promote_types(x.dtype, torch.float32)
+    grad = grad.to(wide)
+    if ctx.whole:
+        of_row = torch.zeros_like(x, dtype=wide).scatter(-1, indices, grad)
+        y = torch.softmax(x.to(wide), -1)
+        return (y * (of_row - (of_row * y).sum(-1, keepdim=True))).to(x.dtype), None, None
+    y = values.to(wide)
+    of_top = y * (grad - (grad * y).sum(-1, keepdim=True))
+    return torch.zeros_like(x, dtype=wide).scatter(-1, indices, of_top).to(x.dtype), None, None
+
+
+torch.library.impl("roofline::topk_softmax", "cuda", _cuda)
+torch.library.impl("roofline::topk_softmax", "cpu", _torch)
+torch.library.register_fake("roofline::topk_softmax", _fake)
+torch.library.register_autograd("roofline::topk_softmax", _gradient, setup_context=_keep)

@@ -1,0 +1,221 @@
+"""kernels.attention on the GPU: any memory, any lengths, and all that PyTorch does to a call."""
+
+import math
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.library import opcheck
+from torch.nn.functional import scaled_dot_product_attention
+
+from kernels import attention_api as module
+from kernels.attention_api import attention, operator, refusal
+from kernels.triton import triton_attention
+from tests.kernels.attention_cases import (
+    Case,
+    Shape,
+    Tensors,
+    assert_attention,
+    exact,
+    layouts,
+    place,
+    random,
+)
+
+pytestmark = [pytest.mark.gpu]
+
+KINDS = (torch.float16, torch.bfloat16)
+SHAPES = [
+    Shape(1, 1, 1, 1, 1, 64),
+    Shape(2, 2, 1, 17, 100, 128),
+    Shape(1, 2, 2, 64, 64, 64),
+    Shape(1, 1, 1, 100, 17, 64),
+    Shape(2, 3, 1, 200, 200, 128),
+    Shape(2, 4, 2, 129, 65, 64),
+    Shape(3, 8, 2, 1, 4097, 128),
+    Shape(1, 2, 1, 1000, 333, 128),
+    Shape(2, 12, 4, 1024, 1024, 64),
+    Shape(1, 4, 4, 2048, 2049, 128),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ampere(gpu: None) -> None:
+    """Skip before Ampere, where torch computes."""
+    if torch.cuda.get_device_capability()[0] < 8:
+        pytest.skip("needs a GPU from Ampere on")
+
+
+def given(shape: Shape, dtype: torch.dtype = torch.bfloat16) -> Tensors:
+    return random(shape, dtype, "cuda")
+
+
+def kernel(case: Case, is_causal: bool, scale: float | None = None) -> Case:
+    """Attention by the kernel, whatever the strides, into the case's output."""
+    scale = 1 / math.sqrt(case.query.shape[3]) if scale is None else scale
+    case.out.fill_(math.nan)
+    shared = torch.cuda.get_device_properties(0).shared_memory_per_block_optin
+    triton_attention.attention(*case[:4], is_causal, scale, shared)
+    return case
+
+
+def of(query: Tensor, key: Tensor, value: Tensor) -> Case:
+    return Case(query, key, value, *place(query, (0, 1, 2), 0, 0, 7.0))
+
+
+def close(y: Tensor, tensors: Tensors, is_causal: bool = False) -> None:
+    expected, terms = exact(*tensors, is_causal)
+    eps = torch.finfo(y.dtype).eps
+    assert ((y.double() - expected).abs() <= 2 * eps * terms + 1e-5).all()
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_attention_is_right_in_any_memory_and_nothing_else_is_written(
+    shape: Shape, dtype: torch.dtype, is_causal: bool
+):
+    for case in layouts(shape, dtype, "cuda"):
+        assert_attention(kernel(case, is_causal), is_causal)
+        y = attention(case.query, case.key, case.value, is_causal=is_causal)
+        close(y, (case.query, case.key, case.value), is_causal)
+        assert y.stride() == torch.empty_like(case.query).stride()
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("most", [8.0, 512.0, 16_384.0])
+def test_large_scores_lose_nothing(dtype: torch.dtype, most: float):
+    """They are exact in float32 here, so that only what follows them can be wrong."""
+    _, _, value = given(Shape(1, 1, 1, 300, 500, 128), dtype)
+    query, key = (
+        (torch.randint(-1, 2, (1, 1, rows, 128), device="cuda") * most).to(dtype)
+        for rows in (300, 500)
+    )
+    key[0, 0, 400:405] = key[0, 0, 5]
+    for scale in (1.0, 2.0**-20):
+        for is_causal in (False, True):
+            case = kernel(of(query, key, value), is_causal, scale)
+            assert_attention(case, is_causal, scale)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_infinite_scores_and_nan_are_as_in_torch(is_causal: bool):
+    query, key, value = given(Shape(1, 1, 1, 300, 300, 64), torch.float16)
+    query = query.abs() + 0.5
+    hidden, first, no_number, infinite = (key.clone() for _ in range(4))
+    hidden[0, 0, 1:70:2, 3] = -math.inf
+    first[0, 0, :64, 3] = -math.inf
+    no_number[0, 0, 100, 0] = math.nan
+    infinite[0, 0, 100, 0] = math.inf
+    for changed in (hidden, first, no_number, infinite, torch.full_like(key, -math.inf)):
+        y = attention(query, changed, value, is_causal=is_causal)
+        expected, _ = exact(query, changed, value, is_causal)
+        torch.testing.assert_close(y.double(), expected, rtol=4e-3, atol=4e-3, equal_nan=True)
+
+
+def test_elements_beyond_32_bits_of_numbers_are_reached():
+    """Rows, heads and batches far apart: the last is past 2^31."""
+    if torch.cuda.get_device_properties(0).total_memory < 24 * 2**30:
+        pytest.skip("needs 24 GB of GPU memory")
+    rows, far = 300, 2**23
+    memory = torch.zeros(rows * far, dtype=torch.float16, device="cuda")
+    apart = memory.view(1, 1, rows, far)[..., :64]
+    apart.copy_(torch.randn(apart.shape, device="cuda"))
+    for x in (apart, apart.transpose(1, 2), apart.transpose(0, 2)):
+        assert_attention(kernel(of(x, x, x), True), True)
+
+
+def test_more_programs_than_a_grid_has_in_its_second_dimension():
+    query, key, value = given(Shape(70_000, 1, 1, 3, 5, 64))
+    close(attention(query, key, value), (query, key, value))
+
+
+def test_it_is_captured_even_at_its_first_call():
+    torch.cuda.synchronize()
+    tensors = given(Shape(2, 4, 2, 333, 257, 128), torch.float16)
+    # A process in which no such kernel was loaded yet: forget those that were.
+    compiled: Any = triton_attention._attention
+    compiled.device_caches.clear()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = attention(*tensors, is_causal=True)
+    for _ in range(2):
+        for t in tensors:
+            t.normal_()
+        y.fill_(math.nan)
+        graph.replay()
+        close(y, tensors, True)
+
+
+def test_streams_do_not_meet():
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    cases = [given(Shape(1, 8, 8, 512, 512 + i, 64)) for i in range(4)]
+    torch.cuda.synchronize()
+    results = []
+    for _ in range(5):
+        for stream, tensors in zip(streams, cases, strict=True):
+            with torch.cuda.stream(stream):
+                results.append((attention(*tensors), tensors))
+    torch.cuda.synchronize()
+    for y, tensors in results:
+        close(y, tensors)
+
+
+def test_the_tensors_gpu_is_taken_though_another_is_current():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    tensors = random(SHAPES[4], torch.bfloat16, "cuda:1")
+    y = attention(*tensors)
+    assert y.device == tensors[0].device
+    close(y, tensors)
+
+
+def test_the_operator_is_what_torch_expects_of_one():
+    for shape in (SHAPES[1], SHAPES[4]):
+        opcheck(operator, (*given(shape), True, None))
+        query, key, value = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in given(shape))
+        opcheck(operator, (query, key, value, False, 0.3))
+
+
+def test_it_compiles_whole():
+    compiled = torch.compile(attention, fullgraph=True, dynamic=True)
+    for shape in (SHAPES[4], SHAPES[5], SHAPES[7]):
+        tensors = given(shape)
+        close(compiled(*tensors, is_causal=True), tensors, True)
+
+
+def test_what_the_kernel_does_not_take_goes_to_torch():
+    module._warn_once.cache_clear()
+    for dtype, dim in ((torch.float32, 64), (torch.bfloat16, 80)):
+        tensors = given(Shape(1, 2, 2, 33, 70, dim), dtype)
+        assert refusal(*tensors) is not None
+        with pytest.warns(UserWarning, match="goes through torch"):
+            y = attention(*tensors)
+        torch.testing.assert_close(y, scaled_dot_product_attention(*tensors))
+    query, key, value = (t.requires_grad_() for t in given(SHAPES[2]))
+    with pytest.warns(UserWarning, match="a gradient"):
+        attention(query, key, value).sum().backward()
+    assert query.grad is not None
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        assert refusal(query, key, value) is None
+        close(attention(query, key, value), (query, key, value))
+
+
+def test_autocast_gives_the_kernel_what_it_takes():
+    tensors = given(SHAPES[4], torch.float32)
+    with warnings.catch_warnings(), torch.autocast("cuda", torch.float16):
+        warnings.simplefilter("error")
+        y = attention(*tensors)
+    assert y.dtype == torch.float16
+    query, key, value = (t.half() for t in tensors)
+    close(y, (query, key, value))
+
+
+def test_empty_tensors_are_as_torchs():
+    query, key, value = given(SHAPES[4])
+    assert not attention(query, key[:, :, :0], value[:, :, :0]).any()
+    assert attention(query[:, :, :0], key, value).shape == query[:, :, :0].shape
+    assert attention(query[:0], key[:0], value[:0]).shape == query[:0].shape

@@ -1,0 +1,45 @@
+// choice_on_the_host: what the kernels of top-k and sampling take from CUDA beside what stands in
+// on_the_host.cu, which includes it before them, and their launch from 64-bit slots, as the driver
+// has it.
+#pragma once
+#include <utility>
+
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fadd_rn(float a, float b) { return a + b; }
+static float __fsub_rn(float a, float b) { return a - b; }
+static float __fdiv_rn(float a, float b) { return a / b; }
+
+// One thread at a time.
+template <class V> V atomicAdd(V *to, V v) {
+    V old = *to;
+    *to += v;
+    return old;
+}
+
+static bool said_or[MOST];
+static bool __syncthreads_or(bool mine) {
+    said_or[threadIdx.x] = mine;
+    __syncthreads();
+    bool any = std::any_of(said_or, said_or + blockDim.x, [](bool said) { return said; });
+    __syncthreads();
+    return any;
+}
+
+template <class Call> void launch(int blocks, int size, const Call &call);
+
+template <class V> V from_slot(const long long &slot) {
+    V v;
+    std::memcpy(&v, &slot, sizeof v);
+    return v;
+}
+
+template <class... A, std::size_t... I>
+void spread(void (*kernel)(A...), int blocks, int threads, const long long *slots,
+            std::index_sequence<I...>) {
+    launch(blocks, threads, [=] { kernel(from_slot<A>(slots[I])...); });
+}
+
+template <class... A>
+void run(void (*kernel)(A...), int blocks, int threads, const long long *slots) {
+    spread(kernel, blocks, threads, slots, std::index_sequence_for<A...>());
+}

@@ -1,0 +1,259 @@
+"""kernels.attention means what torch's scaled_dot_product_attention means, however it is called.
+
+Without a GPU Triton's interpreter runs the kernel.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.library import opcheck
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+from kernels import attention_api as module
+from kernels.attention_api import attention, operator, refusal
+from kernels.triton import triton_attention
+from tests.kernels.attention_cases import Shape, Tensors, exact, random
+
+SHAPE = Shape(2, 4, 2, 5, 9, 64)
+REASON = "attention goes through torch's scaled_dot_product_attention"
+
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu has the same")
+quiet = pytest.mark.filterwarnings("ignore:attention goes through")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Operators on CPU tensors take the way of CUDA tensors; what the kernel was given."""
+    seen: list[str] = []
+
+    def forward(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
+        vectors = [triton_attention.vectors(t) for t in (key, value)]
+        assert all(vectors)
+        assert {t.stride(-1) for t in (query, key, value)} == {1}
+        seen.append("kernel")
+        return compute(query, key, value, *others)
+
+    compute = triton_attention.attention
+    monkeypatch.setattr(triton_attention, "attention", forward)
+    monkeypatch.setattr(module, "served", lambda device: True)
+    monkeypatch.setattr(module, "relaxed", nullcontext)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    with torch.library._scoped_library("roofline", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is overridden on purpose
+        library.impl("attention", module._cuda, "CPU", allow_override=True)
+        yield seen
+
+
+def by_torch(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, is_causal=is_causal, enable_gqa=True)
+
+
+def transposed() -> Tensors:
+    """Heads as projections leave them: (B, S, H, D), seen as (B, H, S, D)."""
+    query, key, value = random(SHAPE, torch.bfloat16)
+    return _side_by_side(query), _side_by_side(key), _side_by_side(value)
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+@quiet
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_on_the_cpu_torch_computes_every_shape(dtype: torch.dtype, is_causal: bool):
+    for shape in (SHAPE, Shape(1, 3, 3, 4, 4, 40), Shape(1, 1, 1, 7, 2, 128)):
+        given = random(shape, dtype)
+        y = attention(*given, is_causal=is_causal)
+        assert_close(y, by_torch(*given, is_causal))
+        assert (y.dtype, y.shape) == (dtype, given[0].shape)
+    query, key, value = random(SHAPE, dtype)
+    narrow = attention(query, key, value[..., :16])
+    assert_close(narrow, by_torch(query, key, value[..., :16]))
+
+
+@interpreted
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_operator_lies_as_the_query_does_by_torch_and_by_the_kernel(
+    served: list[str], is_causal: bool
+):
+    for given in (random(SHAPE, torch.bfloat16), transposed()):
+        expected, _ = exact(*given, is_causal)
+        for y in (operator(*given, is_causal, None), module._torch(*given, is_causal, None)):
+            assert y.stride() == given[0].stride()
+            assert_close(y.double(), expected, rtol=3e-2, atol=3e-2)
+    assert served == ["kernel"] * 2
+
+
+@interpreted
+def test_what_the_kernel_would_load_by_elements_is_copied(served: list[str]):
+    given = random(SHAPE, torch.float16)
+    expected = exact(*given, False)[0]
+    for place in (_ends_odd, _starts_odd, _columns_first):
+        query, key, value = map(place, given)
+        y = operator(query, key, value, False, None)
+        assert_close(y.double(), expected, rtol=4e-3, atol=4e-3)
+    assert served == ["kernel"] * 3
+
+
+def _ends_odd(x: Tensor) -> Tensor:
+    return torch.cat([x, x[..., :3]], -1)[..., : x.shape[-1]]
+
+
+def _starts_odd(x: Tensor) -> Tensor:
+    return torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)
+
+
+def _columns_first(x: Tensor) -> Tensor:
+    return x.mT.contiguous().mT
+
+
+@interpreted
+def test_what_the_kernel_does_not_take_goes_to_torch(served: list[str]):
+    query, key, value = random(SHAPE, torch.float16)
+    for scale in (0.0, -0.5, 1e-40):
+        y = operator(query, key, value, True, scale)
+        expected = scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scale, enable_gqa=True
+        )
+        assert_close(y, expected, equal_nan=True)  # of which some ways of torch's make NaN
+    assert_close(operator(*random(SHAPE, torch.float32), False, None),
+                 by_torch(*random(SHAPE, torch.float32)))  # fmt: skip
+    # Without queries there is nothing to do, without keys nothing to read.
+    assert operator(query[:, :, :0], key, value, False, None).shape == (2, 4, 0, 64)
+    assert not operator(query, key[:, :, :0], value[:, :, :0], False, None).any()
+    assert operator(query[:0], key[:0], value[:0], True, None).shape == (0, 4, 5, 64)
+    assert not served
+
+
+def test_the_reason_is_told_once(recwarn: pytest.WarningsRecorder):
+    module._warn_once.cache_clear()
+    given = random(SHAPE, torch.float16)
+    for _ in range(2):
+        attention(*given)
+    told = [w for w in recwarn if str(w.message).startswith(REASON)]
+    assert [str(w.message) for w in told] == [f"{REASON}: the tensors are not on a CUDA GPU"]
+    assert told[0].filename == __file__
+
+
+def test_a_refusal_says_why():
+    def given(dtype: torch.dtype = torch.float16, dim: int = 64) -> Tensors:
+        x = torch.empty(1, 2, 3, dim, dtype=dtype)
+        return x, x.clone(), x.clone()
+
+    query, key, value = given()
+    assert refusal(query, key, value) == "the tensors are not on a CUDA GPU"
+    wanted = given()
+    wanted[2].requires_grad_()
+    assert "a gradient" in str(refusal(*wanted))
+    with torch.no_grad():
+        assert refusal(*wanted) == refusal(*given())
+    for case, scale, reason in (
+        (given(), None, None),
+        (given(torch.bfloat16, 128), 2.0, None),
+        (given(torch.float32), None, "float16 and bfloat16, not torch.float32"),
+        (given(dim=96), None, "64 or 128 elements, not 96"),
+        ((query, key, value[..., :32]), None, "32 (value)"),
+        (given(), 0.0, "a scale above 0 and within float32, not 0.0"),
+        (given(), float("nan"), "not nan"),
+        ((query[:, :, :1].expand(1, 2, 2**30 + 1, 64), key, value), None, "1073741824 queries"),
+        ((query[:, :1, :1].expand(2**16, 2**15, 1, 64), key, value), None, "2147483647 programs"),
+    ):
+        told = module._unserved(*case, scale)
+        assert told is None if reason is None else reason in str(told), told
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda q, k, v: (1, k, v), TypeError, "a torch.Tensor for query; got int"),
+        (lambda q, k, v: (q, k, None), TypeError, "for value; got NoneType"),
+        (lambda q, k, v: (q, k.double(), v), RuntimeError, "one dtype on one device"),
+        (lambda q, k, v: (q, k, v.to("meta")), RuntimeError, "one dtype on one device"),
+        (lambda q, k, v: (q.int(), k.int(), v.int()), RuntimeError, "floating-point tensors"),
+        (lambda q, k, v: (q[0], k[0], v[0]), RuntimeError, r"\(B, H, S_q, D\)"),
+        (lambda q, k, v: (q[:1], k, v), RuntimeError, "one B of all three"),
+        (lambda q, k, v: (q, k, v[:, :1]), RuntimeError, r"one \(H_kv, S_k\)"),
+        (lambda q, k, v: (q, k[:, :, 1:], v), RuntimeError, r"one \(H_kv, S_k\)"),
+        (lambda q, k, v: (q[..., :32], k, v), RuntimeError, "one D of query and key"),
+        (lambda q, k, v: (q[:, :3], k, v), RuntimeError, "a multiple of them"),
+        (lambda q, k, v: (q, k[:, :0], v[:, :0]), RuntimeError, "a multiple of them"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    change: Callable[..., Tensors], error: type[Exception], match: str
+):
+    with pytest.raises(error, match=match):
+        attention(*change(*random(SHAPE, torch.float32)))
+
+
+def test_no_mask_and_no_word_is_taken():
+    query, key, value = random(SHAPE, torch.float32)
+    with pytest.raises(TypeError, match="True or False for is_causal"):
+        attention(query, key, value, is_causal=torch.ones(5, 9))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="a number or None for scale; got 'large'"):
+        attention(query, key, value, scale="large")  # pyright: ignore[reportArgumentType]
+
+
+@quiet
+def test_gradients_and_transforms_are_torchs():
+    given = [t.requires_grad_() for t in random(SHAPE, torch.float64)]
+    attention(*given, is_causal=True).sum().backward()
+    gradients = [t.grad for t in given]
+    for t in given:
+        t.grad = None
+    by_torch(given[0], given[1], given[2], True).sum().backward()
+    assert_close(gradients, [t.grad for t in given])
+    plain = [t.detach() for t in given]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch has no batched attention of its own here
+        many = torch.vmap(attention)(*(torch.stack([t] * 3) for t in plain))
+    assert_close(many[2], by_torch(plain[0], plain[1], plain[2]))
+
+
+def test_the_operator_itself_says_that_it_has_no_gradient():
+    given = [t.requires_grad_() for t in random(SHAPE, torch.float32)]
+    y = operator(*given, False, None)
+    with pytest.raises(RuntimeError, match="has no gradient: call kernels"):
+        y.sum().backward()
+
+
+@quiet
+def test_autocast_casts_as_torch_does():
+    given = random(SHAPE, torch.float32)
+    mixed = (given[0].bfloat16(), given[1], given[2].half())
+    with torch.autocast("cpu", torch.bfloat16):
+        for tensors in (given, mixed):
+            y = attention(*tensors)
+            assert y.dtype == by_torch(*tensors).dtype == torch.bfloat16
+            assert_close(y, by_torch(*tensors))
+
+
+@interpreted
+def test_the_operator_is_what_torch_expects_of_one(served: list[str]):
+    opcheck(operator, (*transposed(), True, 0.2))
+    assert "kernel" in served
+
+
+def test_the_operator_on_the_cpu_is_what_torch_expects_of_one():
+    for given in (random(SHAPE, torch.float32), transposed()):
+        query, key, value = given
+        opcheck(operator, (query, key, value, True, None))
+        opcheck(operator, (query, key, value[..., :16], False, None))
+
+
+@quiet
+def test_it_compiles_whole():
+    given = random(SHAPE, torch.float32)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager", dynamic=True)
+    for tensors in (given, random(SHAPE._replace(queries=11, keys=7), torch.float32)):
+        assert_close(compiled(*tensors, is_causal=True), by_torch(*tensors, is_causal=True))
+    direct = torch.compile(operator, fullgraph=True, backend="aot_eager", dynamic=True)
+    for tensors in (given, random(SHAPE._replace(queries=11, keys=7), torch.float32)):
+        assert_close(direct(*tensors, True, None), by_torch(*tensors, is_causal=True))

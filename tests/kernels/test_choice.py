@@ -1,0 +1,204 @@
+"""kernels.topk_softmax and kernels.sample as they are called: by torch where there is no GPU."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.library import opcheck
+from torch.testing import assert_close
+
+from kernels import sample, sampling, sampling_torch, topk, topk_softmax
+from kernels.cuda_compiler import C_TYPES, program, ptxas_facts
+from kernels.frontier.choice_plans import FILES, HERE, PLANS, parts_of
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    ("arch", "kinds"),
+    [("sm_80", ["float32"]), ("sm_90", ["float32", "bfloat16"]), ("sm_100", ["float16"])],
+)
+def test_kernels_compile_and_spill_nothing(arch: str, kinds: list[str], file: str):
+    types = [C_TYPES[kind] for kind in kinds]
+    names = list(
+        dict.fromkeys(p.expression(c) for p in PLANS if p.file.stem == file for c in types)
+    )
+    _, symbols, report = program(HERE / f"{file}.cu", arch, names)
+    for name in names:
+        facts = ptxas_facts(report, symbols[name])
+        assert (facts["spill_bytes"], facts["local_bytes"]) == (0, 0), name
+        assert facts["static_shared_bytes"] <= 48 * 1024
+
+
+def test_few_rows_are_split_and_many_are_not():
+    assert parts_of(1, 131_072, 132) == 64
+    assert parts_of(16, 131_072, 132) == 33
+    assert parts_of(256, 131_072, 132) == 3
+    assert parts_of(1000, 131_072, 132) == parts_of(1, 1, 132) == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_topk_is_torchs(dtype: torch.dtype):
+    torch.manual_seed(0)
+    x = torch.randn(5, 300).to(dtype)
+    for k in (1, 8, 128):
+        values, indices = topk_softmax(x, k)
+        assert (values.dtype, indices.dtype) == (dtype, torch.int64)
+        assert_close(values, torch.softmax(x, -1).topk(k).values)
+        assert_close(torch.softmax(x, -1).gather(-1, indices), values)
+        values, indices = topk_softmax(x, k, normalize="topk")
+        assert_close(values, torch.softmax(x.topk(k).values, -1))
+    values, indices = topk_softmax(x.new_zeros(2, 9), 4)
+    assert indices.tolist() == [[0, 1, 2, 3]] * 2
+    assert topk_softmax(x[:0], 3)[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("normalize", ["all", "topk"])
+def test_topk_has_the_gradient_of_the_two_steps(normalize: Any):
+    torch.manual_seed(0)
+    x = torch.randn(4, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: topk_softmax(x, 3, normalize=normalize)[0], (x,))
+    assert not topk_softmax(x, 3)[1].requires_grad
+    # Where probabilities underflow, and in 16 bits.
+    steep = (100 * x.detach()).half().requires_grad_()
+    (grad,) = torch.autograd.grad(topk_softmax(steep, 3, normalize=normalize)[0].sum(), steep)
+    assert grad.dtype == torch.float16
+    assert bool(grad.isfinite().all())
+
+
+BAD: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: topk_softmax(torch.zeros(2, 3), 4), ValueError, "from 1 to the 3 columns; got 4"),
+    (lambda: topk_softmax(torch.zeros(2, 3), 0), ValueError, "from 1 to the 3 columns; got 0"),
+    (lambda: topk_softmax(torch.zeros(2, 300), 129), ValueError, r"use torch\.topk\(torch\.softm"),
+    (lambda: topk_softmax(torch.zeros(3), 1), ValueError, r"rows \(M, N\)"),
+    (lambda: topk_softmax(torch.zeros(2, 3, dtype=torch.int32), 1), TypeError, r"x\.float\(\)"),
+    (lambda: topk_softmax([[1.0]], 1), TypeError, "got list"),  # pyright: ignore[reportArgumentType]
+    (lambda: topk_softmax(torch.zeros(2, 3), 1.0), TypeError, "int for k"),  # pyright: ignore[reportArgumentType]
+    (lambda: topk_softmax(torch.zeros(2, 3), 1, normalize="row"), ValueError, "normalize"),  # pyright: ignore[reportArgumentType]
+    (lambda: sample(torch.zeros(2, 3), temperature=0), ValueError, r"argmax"),
+    (lambda: sample(torch.zeros(2, 3), temperature=math.nan), ValueError, "above 0"),
+    (lambda: sample(torch.zeros(2, 3), temperature=1e-45), ValueError, "inverse"),
+    (lambda: sample(torch.zeros(2, 3), temperature=math.inf), ValueError, "inverse"),
+    (lambda: sample(torch.zeros(2, 3), top_k=4), ValueError, "from 1 to the 3 columns; got 4"),
+    (lambda: sample(torch.zeros(2, 3), top_k=0), ValueError, "top_k"),
+    (lambda: sample(torch.zeros(2, 3), top_p=0.0), ValueError, "top_p"),
+    (lambda: sample(torch.zeros(2, 3), top_p=1.5), ValueError, "top_p"),
+    (lambda: sample(torch.zeros(2, 0)), ValueError, "at least one logit"),
+    (lambda: sample(torch.zeros(3)), ValueError, "rows"),
+    (lambda: sample(torch.zeros(2, 3, dtype=torch.int64)), TypeError, r"logits\.float\(\)"),
+    (lambda: sample(torch.zeros(2, 3), seed=2**64), ValueError, "seed of 64 bits"),
+    (lambda: sample(torch.zeros(2, 3), seed=1, generator=torch.Generator()), ValueError, "both"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "told"), BAD)
+def test_an_error_says_what_is_wrong(call: Callable[[], object], error: type[Exception], told: str):
+    with pytest.raises(error, match=told):
+        call()
+
+
+def p_value(ids: Tensor, p: Tensor) -> float:
+    """How often a chi-square statistic is at least that of ``ids``, if ``p`` is theirs."""
+    seen = torch.bincount(ids, minlength=len(p)).double()
+    assert bool((seen[p == 0] == 0).all())
+    expected = p[p > 0] * len(ids)
+    statistic = ((seen[p > 0] - expected) ** 2 / expected).sum()
+    half = torch.tensor((len(expected) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(half, statistic / 2))
+
+
+LEAST = 1e-4  # of the 28 p-values of a right sampler, one in 350 times the smallest is below
+
+LOGITS = torch.tensor([2.0, 1.0, 0.5, 0.5, 0.5, -1.0, -math.inf, 0.0, 1.5, -2.0, 0.25])
+
+
+@pytest.mark.parametrize("seed", [0, 2**63])
+@pytest.mark.parametrize(
+    ("options", "stay"),
+    [
+        ({}, list(range(11))),
+        ({"temperature": 0.5}, list(range(11))),
+        ({"temperature": 3.0}, list(range(11))),
+        ({"top_k": 4}, [0, 1, 2, 8]),  # of three equal ones the first
+        ({"top_p": 0.5}, [0, 8]),
+        ({"top_k": 5, "top_p": 0.95}, [0, 1, 2, 3, 8]),
+        ({"top_k": 5, "top_p": 0.6, "temperature": 2.0}, [0, 1, 8]),
+    ],
+)
+def test_samples_have_the_distribution(options: dict[str, Any], stay: list[int], seed: int):
+    p = torch.softmax(LOGITS.double() / options.get("temperature", 1.0), -1)
+    p = torch.zeros_like(p).index_copy(0, torch.tensor(stay), p[stay])
+    p /= p.sum()
+    # Of rows, and of offsets.
+    ids = sample(LOGITS.expand(20_000, -1), seed=seed, **options)
+    assert p_value(ids, p) > LEAST
+    few = [sample(LOGITS.expand(200, -1), seed=seed, offset=i, **options) for i in range(10)]
+    assert p_value(torch.cat(few), p) > LEAST
+
+
+def test_neighbouring_rows_columns_and_offsets_are_independent():
+    words = sampling_torch.words(400, 250, 7, 0, torch.device("cpu")).double() / 2**32 - 0.5
+    other = sampling_torch.words(400, 250, 7, 1, torch.device("cpu")).double() / 2**32 - 0.5
+    for a, b in ((words[1:], words[:-1]), (words[:, 1:], words[:, :-1]), (words, other)):
+        assert abs(float((12 * a * b).mean())) < 4 / math.sqrt(a.numel())
+
+
+@pytest.mark.parametrize(
+    ("top_p", "count"),
+    [(0.25, 1), (0.2500001, 2), (0.5, 2), (0.75, 3), (0.7500001, 4), (1.0, 4), (1e-30, 1)],
+)
+def test_top_p_keeps_the_fewest_that_reach_it_and_of_equals_the_first(top_p: float, count: int):
+    x = torch.full((1, 6), -math.inf)
+    x[0, [1, 2, 4, 5]] = 3.0
+    kept = sampling_torch.kept(x, 1.0, None, top_p)[0]
+    expected = [1, 2, 4, 5][:count] if top_p < 1 else range(6)
+    assert kept.nonzero()[:, 0].tolist() == list(expected)
+    ids = sample(x.expand(300, -1), seed=1, top_p=top_p)
+    assert set(ids.tolist()) == set([1, 2, 4, 5][:count])
+
+
+def test_a_sample_is_reproducible():
+    torch.manual_seed(0)
+    x = torch.randn(64, 100)
+    first = sample(x, seed=11, offset=3)
+    assert torch.equal(sample(x, seed=11, offset=3), first)
+    assert torch.equal(sample(x[:5], seed=11, offset=3), first[:5])
+    assert torch.equal(sample(x.t().contiguous().t(), seed=11, offset=3), first)
+    assert torch.equal(sample(x, seed=-5), sample(x, seed=2**64 - 5))
+    for seed, offset in ((12, 3), (11, 4), (11 + 2**32, 3), (11, 3 + 2**32)):
+        assert not torch.equal(sample(x, seed=seed, offset=offset), first)
+    generator = torch.Generator().manual_seed(5)
+    drawn = [sample(x, generator=generator) for _ in range(2)]
+    assert not torch.equal(*drawn)
+    assert torch.equal(sample(x, generator=generator.manual_seed(5)), drawn[0])
+    torch.manual_seed(3)
+    drawn = sample(x)
+    torch.manual_seed(3)
+    assert torch.equal(sample(x), drawn)
+    assert sample(x[:0]).shape == (0,)
+    assert torch.equal(sample(x, temperature=1e-6), x.argmax(-1))
+    assert torch.equal(sample(x, top_k=1), x.argmax(-1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_operators_keep_pytorchs_rules(dtype: torch.dtype):
+    for x, whole in ((torch.randn(4, 6), True), (torch.randn(6, 4).t(), False)):
+        x = x.to(dtype)
+        opcheck(topk.operator, (x.detach().requires_grad_(), 3, whole))
+        opcheck(sampling.operator, (x, 0.7, 3, 0.9, -5, 6))
+
+
+def test_they_compile_as_one_graph():
+    x = torch.randn(4, 40)
+
+    def both(x: Tensor, seed: int) -> tuple[Tensor, ...]:
+        return *topk_softmax(2 * x, 3), sample(2 * x, top_k=5, top_p=0.9, seed=seed)
+
+    compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+    for seed in (1, 2, 3):
+        for mine, theirs in zip(compiled(x, seed), both(x, seed), strict=True):
+            assert_close(mine, theirs)

@@ -1,0 +1,129 @@
+"""The kernels that go down columns, on this machine: right against float64, in any memory."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.frontier import columns
+from kernels.frontier.columns_plans import (
+    Choice,
+    Columns,
+    ColumnsPlan,
+    choose,
+    unit_bytes,
+)
+from kernels.frontier.plans import Shape
+from tests.kernels.columns_host import Code, chosen, placed
+from tests.kernels.frontier_host import KINDS
+
+NEAR = {"float32": 1e-5, "bfloat16": 8e-3}
+# Outer parts, rows, places. Of each architecture all that its rule tells apart.
+SHAPES = {
+    90: ((3, 4, 45), (70, 3, 3), (700, 30, 2), (2, 40, 24), (1, 300, 70), (1, 3000, 5)),
+    80: ((1, 1, 33), (2, 50, 17), (1, 9000, 6)),
+}
+# Gaps after rows and slabs and elements past a line, of x and of the results.
+LAYOUTS = (
+    ((0, 0, 0), (0, 0, 0)), ((0, 0, 1), (0, 0, 1)), ((8, 16, 0), (0, 0, 0)), ((3, 5, 2), (0, 2, 4)),
+)  # fmt: skip
+
+
+def small(
+    threads: int, blocks: int, lies: Columns, size: int, unit: int, log: bool, arch: int, _: int
+) -> Choice:
+    """Rows in the registers of small blocks of a cluster, or with no blocks read twice in three."""
+    units, lanes = lies.inner * size // unit, 4
+    strips = -(-lies.outer * units // lanes)
+    share = -(-lies.cols // (blocks or 3))
+    if blocks:
+        each = -(-share // (threads // lanes))
+        plan = ColumnsPlan(Shape("held", (unit, lanes, threads, blocks)), each, 0, log=log)
+        return Choice((plan,), units, units, strips, blocks, share)
+    sizes = (unit, lanes, threads, 1)
+    first = ColumnsPlan(Shape("partials", sizes), 0, 0)
+    second = ColumnsPlan(Shape("results", sizes), 0, 0, log=log)
+    return Choice((first, second), units, units, strips, -(-lies.cols // share), share)
+
+
+WAYS = {
+    "rule, Hopper": (choose, 90, SHAPES[90]),
+    "rule, Ampere": (choose, 80, SHAPES[80]),
+    "block": (partial(small, 64, 1), 90, ((3, 41, 9), (2, 100, 32))),
+    "cluster": (partial(small, 32, 4), 90, ((3, 41, 9), (2, 100, 32), (1, 3, 16))),
+    "twice": (partial(small, 64, 0), 80, ((3, 41, 9), (2, 500, 32), (1, 1, 16))),
+}
+
+
+def layouts(
+    shape: tuple[int, int, int], dtype: torch.dtype
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """x, the place of the results and the memory around that, full of 7; NaN around x."""
+    for of_x, of_out in LAYOUTS:
+        x, _ = placed(shape, *of_x, torch.nan, dtype)
+        out, memory = placed(shape, *of_out, 7.0, dtype)
+        x.copy_(4 * torch.randn(shape))
+        # Of places: one that is masked throughout, one of NaN, one of inf, one masked in part.
+        flat = x.flatten(2)
+        flat[0, :, 0] = -math.inf
+        flat[-1, -1, -1] = math.nan
+        if shape[2] > 3:
+            flat[0, 0, 1] = math.inf
+            flat[0, : shape[1] - 1, 2] = -math.inf
+            flat[-1, :, 3] = -200.0 + torch.randn(shape[1])  # no part of it reaches 0
+            flat[-1, : shape[1] // 2, 3] = -math.inf
+        yield x, out, memory
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_columns_are_right_in_any_memory_and_nothing_else_is_written(
+    way: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    chooser, arch, shapes = WAYS[way]
+    cases = [
+        (*case, log)
+        for shape in shapes
+        for i, case in enumerate(layouts(shape, getattr(torch, kind)))
+        for log in (False, True)
+        if not log or i == 1  # what lies otherwise is loaded alike
+    ]
+    choices = [chosen(x, 1, out, log, arch, chooser) for x, out, _, log in cases]
+    code = Code(kind, choices, tmp_path)
+    code.take_over(monkeypatch, chooser, arch)
+    for x, out, memory, log in cases:
+        out.fill_(torch.nan)
+        assert columns.softmax(x, 1, out, log) is out
+        exact = (torch.log_softmax if log else torch.softmax)(x.double(), 1)
+        torch.testing.assert_close(
+            out.double(), exact, rtol=NEAR[kind], atol=2e-5 if log else 1e-30, equal_nan=True,
+            msg=lambda said, x=x: f"{tuple(x.shape)}, {x.stride()}: {said}",
+        )  # fmt: skip
+        out.fill_(7.0)
+        assert bool((memory == 7.0).all()), x.stride()
+    assert code.misaligned() == 0
+
+
+@pytest.mark.parametrize("way", ["rule, Ampere", "twice"])
+def test_results_may_take_the_inputs_place(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    chooser, arch, shapes = WAYS[way]
+    x = torch.randn(shapes[1])
+    expected = torch.softmax(x, 1)
+    code = Code("float32", [chosen(x, 1, x, False, arch, chooser)], tmp_path)
+    code.take_over(monkeypatch, chooser, arch)
+    columns.softmax(x, 1, x)
+    torch.testing.assert_close(x, expected)
+
+
+def test_units_are_as_wide_as_all_places_allow():
+    for size, places, unit in (
+        (2, (64, 32), 16), (2, (64, 40), 8), (2, (64, 4), 4), (2, (1024, 34), 2), (4, (4, 16), 4),
+        (4, (0, 0), 16),
+    ):  # fmt: skip
+        assert unit_bytes(size, *places) == unit
