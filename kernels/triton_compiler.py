@@ -6,6 +6,7 @@ import io
 import tempfile
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from kernels.compiled import (
     Compiled,
@@ -55,9 +56,6 @@ def compile_triton(v: Variant, job: Job) -> Compiled:
 
 
 def _compile(v: Variant, job: Job) -> Compiled:
-    import triton
-    from triton import knobs
-    from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     spec = specialisations(v.name)[job.number]
@@ -74,9 +72,28 @@ def _compile(v: Variant, job: Job) -> Compiled:
         usual = f"*{TRITON_TYPES[job.dtype]}" if argument.endswith("_ptr") else "i32"
         signature[argument] = spec.types.get(argument, usual)
 
-    log = io.StringIO()
-    target = GPUTarget("cuda", int(job.arch.removeprefix("sm_")), 32)
     source = ASTSource(kernel, signature, constants, attributes)
+    made, report = compiled_source(source, int(job.arch.removeprefix("sm_")), spec)
+    cubin, symbol = made.asm["cubin"], made.metadata.name
+    row = Resources(
+        job.arch, v.name, v.framework, job.dtype,
+        specialisation=spec.label, cols_held=spec.cols_held, threads=spec.num_warps * 32,
+        dynamic_shared_bytes=made.metadata.shared, compiler=f"Triton {version('triton')}",
+        **ptxas_facts(report, symbol), code_bytes=code_bytes(cubin, symbol),
+    )  # fmt: skip
+    return Compiled(cubin, (Kernel(symbol, row),))
+
+
+def compiled_source(source: Any, arch: int, spec: Specialisation) -> tuple[Any, str]:
+    """What Triton makes of ``source`` for ``arch`` (90 for sm_90), and the assembler's report.
+
+    Raises CompileError with Triton's message.
+    """
+    import triton
+    from triton import knobs
+    from triton.backends.compiler import GPUTarget
+
+    log = io.StringIO()
     with (
         tempfile.TemporaryDirectory() as scratch,
         knobs.cache.scope(),
@@ -87,14 +104,7 @@ def _compile(v: Variant, job: Job) -> Compiled:
         knobs.nvidia.dump_ptxas_log = True
         try:
             options = {"num_warps": spec.num_warps, **spec.options}
-            made = triton.compile(source, target=target, options=options)
+            made = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
         except Exception as error:  # Triton raises many types; the message is what matters
             raise CompileError(f"{type(error).__name__}: {error}") from error
-    cubin, symbol = made.asm["cubin"], made.metadata.name
-    row = Resources(
-        job.arch, v.name, v.framework, job.dtype,
-        specialisation=spec.label, cols_held=spec.cols_held, threads=spec.num_warps * 32,
-        dynamic_shared_bytes=made.metadata.shared, compiler=f"Triton {version('triton')}",
-        **ptxas_facts(log.getvalue(), symbol), code_bytes=code_bytes(cubin, symbol),
-    )  # fmt: skip
-    return Compiled(cubin, (Kernel(symbol, row),))
+    return made, log.getvalue()

@@ -3,22 +3,16 @@
 A process of its own: where Triton interprets its kernels it compiles none.
 """
 
-import contextlib
-import io
 import json
 import re
-import tempfile
 from collections import Counter
 
-import triton
-from triton import knobs
-from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kernels.compiled import ptxas_facts
 from kernels.specialise import Specialisation
 from kernels.triton.triton_attention import HOPPER, PLAIN, specialisations
-from kernels.triton_compiler import ALIGNED, TRITON_TYPES
+from kernels.triton_compiler import ALIGNED, TRITON_TYPES, compiled_source
 
 NAMED = re.compile(r"\b(wgmma\.mma_async|mma\.sync|tcgen05\.mma|ex2|cp\.async|[ls][dt]\.global)\b")
 A100, SMALL = 163 * 1024, 99 * 1024  # bytes of shared memory a program
@@ -38,22 +32,10 @@ def facts(spec: Specialisation, dtype: str, arch: int, odd: bool) -> dict[str, o
         signature[name] = spec.types.get(name, usual)
         if name not in PLAIN and not (odd and name.startswith(("query", "out"))):
             attributes[(position,)] = ALIGNED
-    log = io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        knobs.cache.scope(),
-        knobs.nvidia.scope(),
-        contextlib.redirect_stdout(log),
-    ):
-        knobs.cache.dir = scratch  # a hit in Triton's own cache would print no ptxas report
-        knobs.nvidia.dump_ptxas_log = True
-        made = triton.compile(
-            ASTSource(spec.kernel, signature, constants, attributes),
-            target=GPUTarget("cuda", arch, 32),
-            options={"num_warps": spec.num_warps, **spec.options},
-        )
+    source = ASTSource(spec.kernel, signature, constants, attributes)
+    made, report = compiled_source(source, arch, spec)
     names = Counter(NAMED.findall(made.asm["ptx"]))
-    found = ptxas_facts(log.getvalue(), made.metadata.name)
+    found = ptxas_facts(report, made.metadata.name)
     return {**names, **found, "shared": made.metadata.shared}
 
 
