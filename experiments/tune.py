@@ -7,6 +7,9 @@ Every candidate is checked, and then timed in turn with the others and with copy
 whole vectors; with edges they are one element more; with edges apart, too, as a slice of wider
 rows.
 
+--operator measures many rows of a softmax with factors or a mask that leave it as it is, for a
+table of its own, tables/<operator>/<gpu>.json.
+
 --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
 the shape that is chosen today competes with them.  What is not measured stays in the table, but for
 widths that are none of WIDTHS any more and lie just below one that is measured.
@@ -35,8 +38,10 @@ from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from kernels.compiled import CompileError, Job
+from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.frontier import run
+from kernels.frontier.frontier import run, softmax
+from kernels.frontier.operators import Causal, Operator, matrix
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -73,6 +78,8 @@ MEASURED = (
     *product(FEW_ROWS, FEW_ROWS_WIDTHS),
     *product(BATCHES, BATCH_WIDTHS),
 )
+# Of operators: a logarithm, which leaves nothing as it is, goes where a softmax goes.
+OPERATORS, OPERATOR_WIDTHS = ("factors", "causal", "chosen", "added"), [2**k for k in range(10, 21)]
 POINT = ("dtype", "edges", "rows", "cols")
 SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
@@ -187,11 +194,39 @@ def _in_one_grid(request: Request, vectors: int, width: int) -> Iterator[Shape]:
 def compiled(shape: Shape, request: Request, arch: str) -> bool:
     """Whether the kernel compiles, to find it in the cache afterwards."""
     plan = shape.plan(request.cols, request.size, request.edges)
+    if request.operator:
+        given = neutral(request.operator, request.rows, request.cols).types(C_TYPES[request.dtype])
+        plan = replace(plan, given=given)
     try:
         compile_plan(plan, Job("frontier", request.dtype, arch))
     except CompileError:
         return False
     return True
+
+
+def neutral(kind: str, rows: int, cols: int) -> Operator:
+    """An operator of ``kind``, one of OPERATORS, that leaves a softmax as it is."""
+    match kind:
+        case "factors":
+            return Operator()
+        case "causal":
+            return Operator(mask=Causal(1, cols))
+    return Operator(mask=matrix((rows, cols), (cols, 1), kind == "chosen"))
+
+
+def run_neutral(kind: str) -> Callable[..., torch.Tensor]:
+    """The softmax by such an operator, for ``measure``; its masks are made once a shape."""
+    masks: dict[torch.Size, torch.Tensor] = {}
+
+    def run(x: torch.Tensor, out: torch.Tensor, shape: Shape) -> torch.Tensor:
+        if kind == "chosen" and x.shape not in masks:
+            masks[x.shape] = torch.ones_like(x, dtype=torch.bool)
+        if kind == "added" and x.shape not in masks:
+            masks[x.shape] = torch.zeros_like(x)
+        operator = neutral(kind, len(x), x.shape[1])
+        return softmax(x, out, shape=shape, operator=operator, mask=masks.get(x.shape))
+
+    return run
 
 
 def sliced(x: torch.Tensor) -> torch.Tensor:
@@ -286,6 +321,13 @@ def requests(arch: int, multiprocessors: int) -> Iterator[Request]:
             yield Request(dtype, rows, cols, edges, edges != APART, lines, arch, multiprocessors)
 
 
+def requests_of(operator: str, every: Iterable[Request]) -> Iterator[Request]:
+    """What of ``every`` is measured of ``operator``."""
+    for r in every:
+        if r.rows == MANY and r.edges == NONE and r.cols in OPERATOR_WIDTHS:
+            yield replace(r, operator=operator)
+
+
 def point_of(request: Request) -> dict[str, Any]:
     """What an entry of a table is for."""
     rows = request.rows if request.rows < MANY else None
@@ -301,13 +343,16 @@ def main(
     rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
     edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
     least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
+    operator: Annotated[str, typer.Option(help="factors, causal, chosen or added")] = "",
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
     name = slug(gpu.name)
-    out = out or TABLES / f"{name}.json"
+    out = out or TABLES / operator / f"{name}.json"
     numbers = sorted({number % MANY for number, _ in MEASURED})
-    for asked_for, there in ((regimes, REGIMES), (rows, numbers), (edges, EDGES)):
+    for asked_for, there in (
+        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *OPERATORS)),
+    ):  # fmt: skip
         if odd := [each for each in asked_for if each not in there]:
             raise typer.BadParameter(
                 f"{odd[0]} is not measured; known: {', '.join(map(str, there))}"
@@ -315,6 +360,8 @@ def main(
     some = set(regimes) != set(REGIMES)
     part = bool(some or rows or edges or least_cols)
     every = list(requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count))
+    if operator:
+        every = list(requests_of(operator, every))
     wanted = [
         r for r in every
         if (not rows or (r.rows if r.rows < MANY else 0) in rows)
@@ -323,13 +370,14 @@ def main(
     ]  # fmt: skip
     entries = {}
     if part:
-        kept = earlier(out if out.exists() else TABLES / f"{name}.json")
+        kept = earlier(out if out.exists() else TABLES / operator / f"{name}.json")
         entries = {tuple(e[k] for k in POINT): e for e in kept}
     asked: dict[Request, list[Shape]] = {}
     for r in wanted:
         if found := [s for s in candidates(r) if s.regime in regimes and possible(s, r)]:
             entry = entries.get(tuple(point_of(r).values()))
-            today = [shape_of(entry) if entry else select(r, name)] if some else []
+            also = some or operator
+            today = [shape_of(entry) if entry else select(r, name)] if also else []
             asked[r] = list(dict.fromkeys(found + today))
     if not asked:
         raise typer.BadParameter("nothing is to measure: no candidate is so wide, of such rows")
@@ -344,8 +392,9 @@ def main(
             ready = [s for s in shapes if done[s, r, arch]]
             placed = sliced if r.edges == APART else None
             point = point_of(r)
+            by = run_neutral(operator) if operator else run
             told = fastest_first(
-                point, measure(r.dtype, r.rows, r.cols, ready, flush, placed=placed)
+                point, measure(r.dtype, r.rows, r.cols, ready, flush, by, placed=placed)
             )
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
             count += len(told)

@@ -26,6 +26,8 @@ from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MO
 KINDS = tuple(getattr(torch, name) for name in DTYPES)
 # The factor of the scores in base 2 is a float32 that is neither 0 nor infinite.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**127
+# Devices whose autocast this function follows; elsewhere scaled_dot_product_attention does.
+AUTOCAST = ("cpu", "cuda")
 
 torch.library.define(
     "roofline::attention",
@@ -143,7 +145,7 @@ def _differentiated(*tensors: Tensor) -> bool:
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     kind = tensors[0].device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    if kind not in AUTOCAST or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple(t.to(dtype) if t.is_floating_point() and t.itemsize < 8 else t for t in tensors)

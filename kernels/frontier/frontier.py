@@ -19,7 +19,7 @@ import torch
 from kernels.compiled import Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.operators import MOST_ROWS, Operator
+from kernels.frontier.operators import MASKS, MOST_ROWS, Operator
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -89,9 +89,9 @@ def prepare(
     """The launch for tensors that lie as these, from addresses, a mask's last; as ``softmax``."""
     if x.numel() == 0:
         return nothing
-    masked = operator is not None and operator.mask is not None
-    asked, device = _request(x, out, invariant, masked), x.get_device()
-    if masked and asked.rows > MOST_ROWS:
+    kind = operator.kind if operator else ""
+    asked, device = _request(x, out, invariant, kind), x.get_device()
+    if kind in MASKS and asked.rows > MOST_ROWS:
         raise ValueError(f"expected at most {MOST_ROWS} rows with a mask; got {asked.rows}")
     shape = shape or select(asked, gpu(device).name)
     if not possible(shape, asked):
@@ -166,7 +166,7 @@ def rows_of(x: Tensor) -> Rows:
 
 
 def _request(
-    x: Tensor, out: Tensor, invariant: bool = False, masked: bool = False
+    x: Tensor, out: Tensor, invariant: bool = False, operator: str = ""
 ) -> Request:  # fmt: skip
     (rows, cols, x_stride), out_stride = rows_of(x), rows_of(out).stride
     size, device = x.element_size(), gpu(x.get_device())
@@ -181,7 +181,7 @@ def _request(
         contiguous=x_stride == out_stride == cols,
         lines=(x.data_ptr() | x_stride * size) % LINE_BYTES == 0,
         arch=device.arch, multiprocessors=device.multiprocessors, invariant=invariant,
-        masked=masked,
+        operator=operator,
     )  # fmt: skip
 
 

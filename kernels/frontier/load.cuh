@@ -115,18 +115,9 @@ __device__ void load(const Row<T, EDGES> &row, int start, uint4 (&raw)[N], int l
     with_words<T>(row.past, cut_from_two);
 }
 
-// The same vectors as ``op`` turns them.
+// The same vectors as ``op`` leaves them: without a mask (operators.cuh) as they are.
 template <int STEP, class Op, class T, int EDGES, int N>
-__device__ void look(const Op &op, const Row<T, EDGES> &row, int start, uint4 (&raw)[N],
+__device__ void look(const Op &, const Row<T, EDGES> &row, int start, uint4 (&raw)[N],
                      int last = ALL) {
-    if constexpr (Op::TURNS) {
-        int end = min(min(last, row.vectors), op.template vectors_seen<T>(row.head));
-        load<STEP>(row, start, raw, end);
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-            if (int k = start + STEP * i; k >= 0 && k < end)
-                raw[i] = op.template turned<T>(raw[i], row.head + k * WIDTH<T>);
-    } else {
-        load<STEP>(row, start, raw, last);
-    }
+    load<STEP>(row, start, raw, last);
 }

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 Argument = int | None  # None: a pointer
 MOST_ROWS = 2**31 - 1  # that a mask counts, in 32 bits
+# What an operator may be for the choice of its kernel; of those with a mask the mask decides.
+MASKS = ("causal", "chosen", "added")
+KINDS = ("log", "factors", *MASKS)
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class Causal:
 
     count: int
     more: int
+
+    kind = "causal"
 
     def types(self, element: str) -> tuple[str, ...]:
         """The C++ types that a kernel takes for rows of ``element``."""
@@ -43,6 +48,10 @@ class Matrix:
     strides: tuple[int, int, int]
     step: int
 
+    @property
+    def kind(self) -> str:
+        return "chosen" if self.boolean else "added"
+
     def types(self, element: str) -> tuple[str, ...]:
         """As Causal's."""
         return (f"const {'unsigned char' if self.boolean else element} *", "Places")
@@ -67,6 +76,13 @@ class Operator:
     def __post_init__(self) -> None:
         if not 0.0 < self.times < math.inf:
             raise ValueError(f"expected a finite factor above 0 of the elements; got {self.times}")
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        if self.mask:
+            return self.mask.kind
+        return "log" if self.log else "factors"
 
     def types(self, element: str) -> tuple[str, ...]:
         """The C++ types of what a kernel for rows of ``element`` is given."""

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from kernels.frontier.operators import MASKS
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -38,7 +39,10 @@ HELD_IN_64_REGISTERS = {(4, False): 8, (2, False): 4, (2, True): 9}
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for; ``edges`` is NONE, ALIKE or APART, ``arch`` is 90 for sm_90."""
+    """What is asked for; ``edges`` is NONE, ALIKE or APART, ``arch`` is 90 for sm_90.
+
+    ``operator`` is what is asked for beside the softmax, as operators.Operator.kind names it.
+    """
 
     dtype: str
     rows: int
@@ -49,7 +53,7 @@ class Request:
     arch: int
     multiprocessors: int
     invariant: bool = False
-    masked: bool = False
+    operator: str = ""
 
     @property
     def size(self) -> int:
@@ -82,9 +86,19 @@ def measured(gpu: str) -> bool:
 
 
 @cache
-def table(gpu: str) -> Table:
-    """The measured table of ``gpu``, or that of DEFAULT where there is none."""
-    told = json.loads((TABLES / f"{gpu if measured(gpu) else DEFAULT}.json").read_text())
+def table(gpu: str, operator: str = "") -> Table:
+    """The measured table of ``gpu``, or that of DEFAULT where there is none.
+
+    Of an ``operator`` that was measured, its entries stand before the plain softmax's.
+    """
+    name = f"{gpu if measured(gpu) else DEFAULT}.json"
+    theirs = TABLES / operator / name
+    more = _read(theirs) if operator and theirs.exists() else {}
+    return {**_read(TABLES / name), **more}
+
+
+def _read(path: Path) -> Table:
+    told = json.loads(path.read_text())
     entries: dict[tuple[str, int, int], list[Entry]] = {}
     for row in told["entries"]:
         shape = shape_of(row)
@@ -128,7 +142,7 @@ def _measured(request: Request, gpu: str) -> Shape | None:
     """The shape that was fastest at the next number of rows, and of columns, that was measured."""
     if request.arch not in HOPPERS and not measured(gpu):
         return None
-    known, dtype = table(gpu), request.dtype
+    known, dtype = table(gpu, request.operator), request.dtype
     numbers = sorted({r for d, _, r in known if d == dtype and r >= request.rows})
     for rows, edges in product(numbers, dict.fromkeys((request.edges, ALIKE))):
         # Results that lie otherwise were not measured everywhere.  Those that lie alike stand for
@@ -158,7 +172,7 @@ def possible(shape: Shape, request: Request) -> bool:
     """Whether ``shape`` can serve ``request``."""
     if shape.regime in HOPPER_REGIMES and request.arch not in HOPPERS:
         return False
-    if request.masked and shape.regime in UNMASKED_REGIMES:
+    if request.operator in MASKS and shape.regime in UNMASKED_REGIMES:
         return False
     if shape.why_not(request.cols, request.size, request.edges, request.contiguous):
         return False

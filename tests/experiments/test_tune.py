@@ -11,16 +11,19 @@ import typer
 
 from experiments import tune
 from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
+from kernels.frontier.operators import Causal, Operator
 from kernels.frontier.plans import (
     ALIKE,
     APART,
     EDGES,
     NONE,
+    UNMASKED_REGIMES,
     VECTOR_BYTES,
     Shape,
     staged_vectors,
 )
 from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, possible
+from kernels.operators import composed
 
 TABLE = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
 
@@ -214,3 +217,38 @@ def test_results_that_lie_otherwise_are_those_of_a_slice(
     view = tune.sliced(x)
     assert torch.equal(view, x)
     assert (view.stride(), view.storage_offset()) == ((5, 1), 1)
+
+
+def test_an_operator_has_a_table_of_its_own(seen: list[tuple[Any, ...]], tmp_path: Path):
+    out = tmp_path / "chosen" / "table.json"
+    tune.main(out, tmp_path / "log.csv", operator="chosen")
+    entries = json.loads(out.read_text())["entries"]
+    assert {e["cols"] for e in entries} == set(tune.OPERATOR_WIDTHS)
+    assert {(e["edges"], e["rows"]) for e in entries} == {("none", None)}
+    shapes = [shape for *_, some, _ in seen for shape in some]
+    assert shapes
+    assert not {shape.regime for shape in shapes} & set(UNMASKED_REGIMES)
+    with pytest.raises(typer.BadParameter, match=r"mask is not measured; known: .*chosen"):
+        tune.main(out, tmp_path / "log.csv", operator="mask")
+
+
+@pytest.mark.parametrize("kind", tune.OPERATORS)
+def test_what_operators_are_timed_with_leaves_a_softmax_as_it_is(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    def by_torch(x: torch.Tensor, out: torch.Tensor, *, shape: Shape, operator: Operator,
+                 mask: torch.Tensor | None) -> torch.Tensor:  # fmt: skip
+        assert operator.kind == kind
+        assert (mask is not None) == (kind in ("chosen", "added"))
+        if isinstance(operator.mask, Causal):
+            mask = torch.arange(x.shape[1]) < operator.mask.more
+        return out.copy_(composed(
+            x, mask, -1, None, operator.log, operator.times, operator.after, False
+        ))  # fmt: skip
+
+    monkeypatch.setattr(tune, "softmax", by_torch)
+    run = tune.run_neutral(kind)
+    for shape in ((3, 8), (5, 16), (3, 8)):
+        x = torch.randn(shape)
+        y = run(x, torch.empty_like(x), Shape("block", (128, 1)))
+        torch.testing.assert_close(y, torch.softmax(x, -1))

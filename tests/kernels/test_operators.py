@@ -1,17 +1,21 @@
 """What kernels are told of an operator, and which of them take a mask."""
 
+import json
 import math
+import shutil
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.frontier.operators import Operator, matrix
-from kernels.frontier.plans import UNMASKED_REGIMES
-from kernels.frontier.select import DEFAULT, Request, possible, select, table
+from kernels.frontier import select as select_module
+from kernels.frontier.operators import MASKS, Operator, matrix
+from kernels.frontier.plans import UNMASKED_REGIMES, Shape
+from kernels.frontier.select import DEFAULT, TABLES, Request, possible, select, table
 from kernels.registry import DTYPES
 
 
@@ -65,7 +69,33 @@ def test_masked_rows_never_go_where_columns_are_not_known(dtype: str):
             multiprocessors=132,
         )  # fmt: skip
         taken.add(select(asked, DEFAULT).regime)
-        shape = select(replace(asked, masked=True), DEFAULT)
-        assert shape.regime not in UNMASKED_REGIMES
-        assert possible(shape, replace(asked, masked=True))
+        for kind in MASKS:
+            shape = select(replace(asked, operator=kind), DEFAULT)
+            assert shape.regime not in UNMASKED_REGIMES
+            assert possible(shape, replace(asked, operator=kind))
     assert taken >= set(UNMASKED_REGIMES)
+
+
+def test_an_operator_that_was_measured_goes_by_its_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked = Request("float32", 10**6, 4096, 0, True, True, 90, 132)
+    plain, own = select(asked, DEFAULT), Shape("block", (1024, 1))
+    assert plain != own
+    shutil.copy(TABLES / f"{DEFAULT}.json", tmp_path)
+    entry = {
+        "dtype": "float32", "edges": "none", "rows": None, "cols": 4096, "regime": own.regime,
+        "sizes": own.sizes, "raw": False, "fraction_of_copy": 1.0,
+    }  # fmt: skip
+    (tmp_path / "chosen").mkdir()
+    (tmp_path / "chosen" / f"{DEFAULT}.json").write_text(json.dumps({"entries": [entry]}))
+    monkeypatch.setattr(select_module, "TABLES", tmp_path)
+    table.cache_clear()
+    try:
+        assert select(replace(asked, operator="chosen"), DEFAULT) == own
+        assert select(replace(asked, operator="factors"), DEFAULT) == plain
+        assert select(asked, DEFAULT) == plain
+        few = replace(asked, rows=1)  # of which the plain softmax's entries still stand
+        assert select(replace(few, operator="chosen"), DEFAULT) != own
+    finally:
+        table.cache_clear()
