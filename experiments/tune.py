@@ -41,7 +41,7 @@ from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.frontier import run, softmax
-from kernels.frontier.operators import Causal, Operator, matrix
+from kernels.frontier.operators import TUNED, Causal, Operator, matrix
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -78,8 +78,7 @@ MEASURED = (
     *product(FEW_ROWS, FEW_ROWS_WIDTHS),
     *product(BATCHES, BATCH_WIDTHS),
 )
-# Of operators: a logarithm, which leaves nothing as it is, goes where a softmax goes.
-OPERATORS, OPERATOR_WIDTHS = ("factors", "causal", "chosen", "added"), [2**k for k in range(10, 21)]
+OPERATOR_WIDTHS = [2**k for k in range(10, 21)]
 POINT = ("dtype", "edges", "rows", "cols")
 SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
@@ -205,7 +204,7 @@ def compiled(shape: Shape, request: Request, arch: str) -> bool:
 
 
 def neutral(kind: str, rows: int, cols: int) -> Operator:
-    """An operator of ``kind``, one of OPERATORS, that leaves a softmax as it is."""
+    """An operator of ``kind``, one of TUNED, that leaves a softmax as it is."""
     match kind:
         case "factors":
             return Operator()
@@ -351,7 +350,7 @@ def main(
     out = out or TABLES / operator / f"{name}.json"
     numbers = sorted({number % MANY for number, _ in MEASURED})
     for asked_for, there in (
-        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *OPERATORS)),
+        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *TUNED)),
     ):  # fmt: skip
         if odd := [each for each in asked_for if each not in there]:
             raise typer.BadParameter(

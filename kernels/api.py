@@ -18,7 +18,7 @@ from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
 from kernels import operators, ops
-from kernels.frontier import frontier
+from kernels.frontier import columns, frontier
 from kernels.frontier.rows import as_rows
 from kernels.prepared import known, launch
 
@@ -216,16 +216,16 @@ def _plain(x: Tensor, dim: int, dtype: torch.dtype | None) -> bool:
 
 
 def _direct(x: Tensor, dim: int, out: Tensor) -> bool:
-    """Whether a kernel may write to ``out`` itself: rows apart from each other and from ``x``."""
+    """Whether a kernel may write to ``out`` itself: rows apart from each other and from ``x``.
+
+    Or columns, where ``x`` lies as such too.
+    """
     if _observed() or not (_dense(x) and _dense(out)) or x.dtype != out.dtype:
         return False
     moved = out.movedim(dim, -1) if out.dim() else out
     rows = as_rows(moved.shape, moved.stride())
-    if (
-        rows is None
-        or (rows.rows > 1 and rows.stride < rows.cols)
-        or not ops.serves(x, dim, x.dtype)
-    ):
+    apart = rows is not None and (rows.rows <= 1 or rows.stride >= rows.cols)
+    if not (apart or columns.takes(x, dim, out)) or not ops.serves(x, dim, x.dtype):
         return False
     same = x.data_ptr() == out.data_ptr() and x.stride() == out.stride()
     return same or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kernels import ops
-from kernels.frontier import backward, frontier
+from kernels.frontier import backward, columns, frontier
 from kernels.frontier.operators import MOST_ROWS, Causal, Operator, matrix
 
 torch.library.define(
@@ -67,10 +67,12 @@ def _cuda(
             mask = mask.contiguous()
             lies = matrix(mask.shape, mask.stride(), mask.dtype == torch.bool)
         told = lies
-    operator = Operator(log, scale, factor, told)
+    operator, out = Operator(log, scale, factor, told), ops.new(x)
+    if operator == Operator(log=True) and not invariant and columns.takes(x, dim, out):
+        return columns.softmax(x, dim, out, log=True)
     return ops.by_rows(
         lambda x, out: frontier.softmax(x, out, invariant, operator=operator, mask=mask),
-        ops.new(x), dim, x,
+        out, dim, x,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.frontier import backward, frontier
+from kernels.frontier import backward, columns, frontier
 from kernels.frontier.rows import as_rows
 
 MOST_COLS = 2**31 - 1  # of a row: kernels count them in 32 bits
@@ -44,6 +44,8 @@ def into(x: Tensor, dim: int, out: Tensor, invariant: bool) -> Tensor:
 
     They are one tensor or do not overlap.
     """
+    if not invariant and columns.takes(x, dim, out):
+        return columns.softmax(x, dim, out)
     return by_rows(lambda x, out: frontier.softmax(x, out, invariant), out, dim, x)
 
 

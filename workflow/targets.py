@@ -47,10 +47,10 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
                 if source.local
                 else f"{folder} holds no {SANITIZER[0]}, and sanitize needs a GPU to make one"
             )
-        if target == "tune" and not source.local:
+        if target in ("tune", "tune_operators") and not source.local:
             raise WorkflowError(
-                "tune measures the frontier's kernels on this machine's GPU: it needs one, and not "
-                "--config source=archive"
+                f"{target} measures the frontier's kernels on this machine's GPU: it needs one, "
+                "and not --config source=archive"
             )
         if target == "agreement" and not agreement(source):
             raise WorkflowError(

@@ -13,6 +13,8 @@ MOST_ROWS = 2**31 - 1  # that a mask counts, in 32 bits
 # What an operator may be for the choice of its kernel; of those with a mask the mask decides.
 MASKS = ("causal", "chosen", "added")
 KINDS = ("log", "factors", *MASKS)
+# Those that may leave a softmax as it is, so that tuning can check them by one.
+TUNED = ("factors", *MASKS)
 
 
 @dataclass(frozen=True)

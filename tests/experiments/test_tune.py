@@ -11,7 +11,7 @@ import typer
 
 from experiments import tune
 from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
-from kernels.frontier.operators import Causal, Operator
+from kernels.frontier.operators import TUNED, Causal, Operator
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -232,7 +232,7 @@ def test_an_operator_has_a_table_of_its_own(seen: list[tuple[Any, ...]], tmp_pat
         tune.main(out, tmp_path / "log.csv", operator="mask")
 
 
-@pytest.mark.parametrize("kind", tune.OPERATORS)
+@pytest.mark.parametrize("kind", TUNED)
 def test_what_operators_are_timed_with_leaves_a_softmax_as_it_is(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -20,7 +20,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels import api, ops, softmax
-from kernels.frontier import backward, frontier
+from kernels.frontier import backward, columns, frontier
 
 torch.manual_seed(0)
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -41,6 +41,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         with torch._C._AutoDispatchBelowADInplaceOrView():  # a kernel carries no tangent
             return out.copy_(torch.softmax(x, -1))
 
+    def of_columns(x: Tensor, dim: int, out: Tensor, log: bool = False) -> Tensor:
+        assert columns.takes(x, dim, out)
+        one = x.data_ptr() == out.data_ptr() and x.stride() == out.stride()
+        assert one or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
+        seen.append("columns")
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return out.copy_(torch.softmax(x, dim))
+
     def gradient(grad: Tensor, y: Tensor, out: Tensor) -> Tensor:
         assert all(frontier.rows_of(t) for t in (grad, y, out))
         assert grad.dtype == y.dtype == out.dtype
@@ -54,6 +62,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         forward(x, out, invariant)
 
     monkeypatch.setattr(frontier, "softmax", forward)
+    monkeypatch.setattr(columns, "softmax", of_columns)
     monkeypatch.setattr(backward, "softmax_backward", gradient)
     monkeypatch.setattr(api, "launch", launch)
     monkeypatch.setattr(api, "known", lambda device, key: None)
@@ -115,6 +124,32 @@ def test_a_plain_call_goes_past_the_dispatcher_and_no_other_does(served: list[st
     softmax(x.requires_grad_())
     softmax(x.mT.detach())
     assert served == ["direct", *["softmax"] * 3]
+
+
+def test_dimensions_before_the_last_go_down_columns_where_memory_lies_so(served: list[str]):
+    x, wide = torch.randn(2, 3, 4), torch.randn(4, 6, 10)
+    across = x.transpose(0, 1)  # what is outside of its second dimension lies within its steps
+    for y, dim, way in (
+        (x, 0, "columns"), (x, -2, "columns"), (x, -1, "direct"), (wide[:, 1:5, 1:8], 0, "softmax"),
+        (wide[:, 1:5], 1, "columns"), (across, 0, "softmax"), (across, 1, "columns"),
+        (x.mT, 1, "softmax"), (x[..., :1], 1, "softmax"), (wide[..., ::2], 0, "softmax"),
+    ):  # fmt: skip
+        served.clear()
+        assert_close(softmax(y, dim), torch.softmax(y, dim))
+        assert served[0] == way, (y.stride(), dim)
+        served.clear()
+        softmax(y, dim, invariant=True)
+        assert "columns" not in served
+    for place in (x.clone(), torch.empty(2, 3, 5)[..., :4], torch.empty(2, 5, 4)[:, 2:]):
+        served.clear()
+        expected = torch.softmax(x, 1)
+        assert softmax(x, 1, out=place) is place
+        assert served == ["columns"]
+        assert_close(place, expected)
+        served.clear()
+        softmax(place, 1, out=place)
+        assert served == ["columns"]
+        assert_close(place, torch.softmax(expected, 1))
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])

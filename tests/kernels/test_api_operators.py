@@ -18,7 +18,7 @@ from torch.library import opcheck
 from torch.testing import assert_close
 
 from kernels import api, log_softmax, operators, ops, softmax
-from kernels.frontier import backward, frontier
+from kernels.frontier import backward, columns, frontier
 from kernels.frontier.operators import Causal, Matrix, Operator
 
 torch.manual_seed(0)
@@ -51,7 +51,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Operator]]:
             dx = outer * y * (g - (g * p).sum(-1, keepdim=True))
         return out.copy_(dx)
 
+    def by_columns(x: Tensor, dim: int, out: Tensor, log: bool = False) -> Tensor:
+        assert log
+        told.append(Operator(log=True))
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return out.copy_(torch.log_softmax(x, dim))
+
     monkeypatch.setattr(frontier, "softmax", forward)
+    monkeypatch.setattr(columns, "softmax", by_columns)
     monkeypatch.setattr(backward, "softmax_backward", gradient)
     monkeypatch.setattr(api, "_by_kernel", lambda x, kind: kind in frontier.NAMES)
     monkeypatch.setattr(ops, "served", lambda device: True)

@@ -99,7 +99,8 @@ def test_an_archived_run_is_not_packed_again(copy: Path):
     assert "archive packs a full run measured here" in done.stdout
 
 
-def test_tuning_without_a_gpu_is_refused(copy: Path):
-    done = snakemake(copy, "tune", *CONFIG)
+@pytest.mark.parametrize("target", ["tune", "tune_operators"])
+def test_tuning_without_a_gpu_is_refused(copy: Path, target: str):
+    done = snakemake(copy, target, *CONFIG)
     assert done.returncode != 0
-    assert "tune measures the frontier's kernels on this machine's GPU" in done.stdout
+    assert f"{target} measures the frontier's kernels on this machine's GPU" in done.stdout

@@ -1,5 +1,5 @@
 # Which kernel serves which rows: tables beside the frontier's kernels and Triton's, measured on this
-# GPU.
+# GPU.  Operators beside the softmax have tables of their own.
 
 
 rule tune:
@@ -23,3 +23,31 @@ rule tune:
         "(python -m experiments.tune --out {params.frontier} --log {output.frontier}"
         " && python -m experiments.tune_triton --out {params.triton} --log {output.triton})"
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule tune_operator:
+    """Measure the frontier's kernels with factors, or a mask; write the table they then go by."""
+    input:
+        ancient("experiments/tune.py"),
+    output:
+        f"results/{SOURCE.name}/tune/{{operator}}.csv",
+    log:
+        f"results/logs/{SOURCE.name}/tune_{{operator}}.log",
+    wildcard_constraints:
+        operator="|".join(TUNED),
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        table=f"kernels/frontier/tables/{{operator}}/{SOURCE.gpu}.json",
+    shell:
+        "python -m experiments.tune --operator {wildcards.operator} --out {params.table}"
+        " --log {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule tune_operators:
+    """All of them."""
+    input:
+        expand(rules.tune_operator.output[0], operator=TUNED),
