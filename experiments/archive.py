@@ -35,6 +35,9 @@ from figures import TABLE_FIGURES
 from kernels.fingerprint import sha256_now
 
 MOST_BYTES = 20_000_000
+# What an archive holds beside sweeps, and where the tools are there.
+RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
+COUNTS = ("profile.csv", "sanitizer.csv", "sanitizer.log")
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -74,7 +77,8 @@ def pack(
         bool, typer.Option(help="keep the sweeps of FOLDER whose variants and points are today's")
     ] = False,
     part: Annotated[
-        bool, typer.Option(help="keep, beside those, the stale ones that RESULTS has not measured")
+        bool,
+        typer.Option(help="keep, beside those, what RESULTS has not measured, though stale"),
     ] = False,
 ) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
@@ -86,9 +90,10 @@ def pack(
     kept = _kept(folder) if keep or part else {}
     stale = _stale(results, folder, kept) if part else {}
     kept |= stale
+    tables = _others(results, folder) if part else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
-    names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
+    names += ["hardware.json", *(name for name in RECORDS if name not in tables)]
     if missing := [name for name in names if not (results / name).exists()]:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
@@ -98,9 +103,12 @@ def pack(
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     paths = {name: results / name for name in names}
-    recorded = listing.sums(folder) if kept else {}
+    recorded = listing.sums(folder) if kept or tables else {}
     for sweep in kept:
         mine = (f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv")
+        paths |= {name: folder / name for name in mine if name in recorded}
+    for table in tables:
+        mine = (table, f"benchmarks/{Path(table).stem}.tsv")
         paths |= {name: folder / name for name in mine if name in recorded}
     size = sum(path.stat().st_size for path in paths.values())
     if size > MOST_BYTES:
@@ -111,8 +119,8 @@ def pack(
     for name, path in paths.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, new / name)
-    if kept:
-        told = json.dumps({**facts, "earlier": kept}, indent=2)
+    if earlier := kept | tables:
+        told = json.dumps({**facts, "earlier": earlier}, indent=2)
         (new / "hardware.json").write_text(told + "\n")
     lines = [f"{listing.digest(new / name)}  {name}\n" for name in paths]
     (new / listing.SUMS).write_text("".join(lines))
@@ -124,6 +132,8 @@ def pack(
         print(f"kept, as measured before: {', '.join(kept)}")
     if stale:
         print(f"stale, with other variants or points than today's: {', '.join(stale)}")
+    if tables:
+        print(f"not made again: {', '.join(tables)}")
     if gone := sorted(recorded.keys() - paths.keys()):
         print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
 
@@ -175,6 +185,14 @@ def _stale(results: Path, folder: Path, kept: Iterable[str]) -> dict[str, dict[s
     found = [s for s, raw in raws.items() if raw in names and not (results / raw).exists()]
     facts = json.loads((folder / "hardware.json").read_text()) if found else {}
     return {sweep: of_sweep(facts, sweep) for sweep in found}
+
+
+def _others(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """The facts of the other tables of the archive ``folder`` that ``results`` lacks."""
+    names = _verified(folder) if folder.exists() else []
+    found = [n for n in (*RECORDS, *COUNTS) if n in names and not (results / n).exists()]
+    facts = json.loads((folder / "hardware.json").read_text()) if found else {}
+    return {name: of_sweep(facts, name) for name in found}
 
 
 def _kept_sweeps(folder: Path) -> list[str]:

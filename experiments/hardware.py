@@ -66,7 +66,7 @@ def environment_sha256(facts: dict[str, Any]) -> str:
 def of_sweep(facts: dict[str, Any], sweep: str) -> dict[str, Any]:
     """Those facts of an archive that ``sweep`` was measured with: it may be kept of an earlier run.
 
-    ``facts["earlier"]`` has the facts of such runs by sweep.
+    ``facts["earlier"]`` has the facts of such runs by sweep, and by the name of another table.
     """
     now = {key: value for key, value in facts.items() if key != "earlier"}
     return {**facts.get("earlier", {}).get(sweep, now), "source": facts["source"]}

@@ -50,7 +50,12 @@ def main(
         data = page.read_valid(table, FIRST_CALLS, "a table of first calls", ADVICE)
         skipped = page.idle(page.skipped_dtypes(data), data["dtype"].nunique())
         words = "each variant's first call of all starts its compiler too"
-        note = [words, *page.origin(page.read_hardware(hardware)), *skipped, *page.outdated(data)]
+        note = [
+            words,
+            *page.origin(page.hardware_of(table, hardware)),
+            *skipped,
+            *page.outdated(data),
+        ]
         page.save(panels(data[data["status"] == "ok"]), " · ".join(note), stem)
 
 

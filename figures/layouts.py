@@ -69,7 +69,7 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
         data = page.read_valid(table, TABLE, "a table of layouts", ADVICE)
-        facts = page.origin(page.read_hardware(hardware))
+        facts = page.origin(page.hardware_of(table, hardware))
         page.save(
             panels(data), " · ".join([WORDS, *facts, *stopped(data), *page.outdated(data)]), stem
         )

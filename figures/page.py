@@ -129,6 +129,11 @@ def read_hardware(path: Path) -> dict[str, Any]:
     return facts
 
 
+def hardware_of(table: Path, hardware: Path) -> dict[str, Any]:
+    """Those facts of ``hardware`` that the file ``table`` beside it was measured with."""
+    return of_sweep(read_hardware(hardware), table.name)
+
+
 def over(archive: Path, table: pd.DataFrame, sweep: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """``table`` over that of the folder ``archive``, and its hardware.  Raises BadInput."""
     recorded = read_tidy(archive / "tidy" / f"{sweep}.csv", sweep)

@@ -98,11 +98,12 @@ def chosen(path: Path, hardware: Path, archive: Path | None) -> tuple[pd.DataFra
     """
     table = read(path)
     if (table["status"] == "ok").any():
-        return table, page.read_hardware(hardware)
+        return table, page.hardware_of(path, hardware)
     if archive is None:
         reason = table["reason"].iloc[0]
         raise page.BadInput(f"{path} counts nothing: {reason}; and no archive holds a profile yet")
-    return read(archive / "profile.csv"), page.read_hardware(archive / "hardware.json")
+    told = archive / "profile.csv"
+    return read(told), page.hardware_of(told, archive / "hardware.json")
 
 
 def note(

@@ -13,6 +13,7 @@ from experiments.hardware import environment_sha256, of_sweep
 from experiments.listing import SUMS, digest, sums, verify_all
 from experiments.sweeps import SWEEPS
 from experiments.tables import read_raw, write_raw
+from figures.page import hardware_of
 from tests.experiments.raw import raw
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import forget, samples
@@ -117,6 +118,26 @@ def test_a_part_keeps_what_was_not_measured_again_though_it_is_stale(
     pack(tmp_path / "third", archive, keep=True)
     told = json.loads((archive / "hardware.json").read_text())
     assert [of_sweep(told, name) for name in ALL] == [first, second, third]
+
+
+def test_a_part_keeps_the_tables_that_were_not_made_again(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    first, again = json.loads((archive / "hardware.json").read_text()), tmp_path / "second"
+    second = rerun(archive, again, 2, *ALL)
+    for name in ("gpu_tests.xml", "layouts.csv"):
+        (again / name).unlink()
+    layouts = (archive / "layouts.csv").read_bytes()
+    with pytest.raises(typer.Exit):
+        pack(again, archive, keep=True)
+    assert "lacks gpu_tests.xml, layouts.csv: finish the run first" in capsys.readouterr().out
+    pack(again, archive, part=True)
+    assert "not made again: gpu_tests.xml, layouts.csv, profile.csv" in capsys.readouterr().out
+    verify_all(archive)
+    assert (archive / "layouts.csv").read_bytes() == layouts
+    told = archive / "hardware.json"
+    assert hardware_of(archive / "layouts.csv", told) == first
+    assert hardware_of(archive / "accuracy.csv", told) == second
 
 
 @pytest.mark.parametrize("lost", ["variant", "point", "block", "timer"])
