@@ -65,6 +65,8 @@ def main(
     if device == "cuda" and not torch.cuda.is_available():
         print("PyTorch finds no GPU here: use --device cpu for the tiny run", file=sys.stderr)
         raise typer.Exit(2)
+    if device == "cpu":
+        torch.set_num_threads(1)  # of so small tensors threads would wait for one another
     try:
         rows, times, said = run(FULL if device == "cuda" else SMOKE, device)
     except (BadText, WrongOperator, torch.OutOfMemoryError) as error:

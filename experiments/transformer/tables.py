@@ -4,6 +4,8 @@ from typing import Any
 
 import pandera.pandas as pa
 
+from experiments.transformer.curves import VERDICTS
+
 OPERATORS = ("torch", "compiled", "ours")
 WHATS = ("sample", "generate")
 # A graph or events on the GPU; as a caller waits; on the CPU.
@@ -53,6 +55,27 @@ DECODING = pa.DataFrameSchema(
         "code_commit": pa.Column(str, **_text),
     },
     unique=["operators", "what", "timer", "batch"],
+    strict=True,
+    ordered=True,
+)
+
+# A row a kind of run, all its seeds together.  Distances are between smoothed losses, relatively.
+SUMMARY = pa.DataFrameSchema(
+    {
+        "operators": _operators,
+        "turned": pa.Column(bool, coerce=True),
+        "runs": _count,
+        "loss": pa.Column(float, **_real),
+        "step_ms": _time,
+        "step_low_ms": _time,
+        "step_high_ms": _time,
+        "peak_bytes": pa.Column(float, pa.Check.gt(0), **_real),
+        "distance": pa.Column(float, pa.Check.ge(0), **_real),
+        "allowed": pa.Column(float, pa.Check.ge(0), **_real),
+        "between_seeds": pa.Column(float, pa.Check.ge(0), **_real),
+        "verdict": pa.Column(str, pa.Check.isin(VERDICTS), **_text),
+    },
+    unique=["operators", "turned"],
     strict=True,
     ordered=True,
 )
