@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from experiments.check import TOLERANCE
-from experiments.transformer.operators import TEMPERATURE, TOP_K, TOP_P, Operators
+from experiments.transformer.chance import TEMPERATURE, TOP_K, TOP_P
+from experiments.transformer.operators import Operators
 
 ROWS, COLS, DIM = 96, 4096, 64
 # Of sums of many rounded products, in units of the dtype's own tolerance.

@@ -29,19 +29,26 @@ def smoothed(training: pd.DataFrame) -> pd.DataFrame:
     return losses.rolling(window).mean().iloc[window - 1 :]
 
 
-def distance(mine: pd.Series, other: pd.Series) -> float:
-    """The largest difference, relative to ``other``; NaN where a loss is none."""
-    return float(((mine - other).abs() / other).max(skipna=False))
+def apart(losses: pd.DataFrame) -> dict[Kind, pd.Series]:
+    """By kind of run, at every step: how far the farthest seed is from torch's of the same seed.
+
+    Relative to torch's; NaN where a loss is none.
+    """
+    found: dict[Kind, list[pd.Series]] = {}
+    for operators, turned, seed in losses.columns:
+        if (operators, turned) != TORCH and (*TORCH, seed) in losses.columns:
+            far = _off(losses[operators, turned, seed], losses[*TORCH, seed])
+            found.setdefault((operators, bool(turned)), []).append(far)
+    return {kind: pd.concat(far, axis=1).max(axis=1, skipna=False) for kind, far in found.items()}
 
 
 def distances(losses: pd.DataFrame) -> dict[Kind, float]:
-    """By kind of run: how far the farthest seed is from torch's of the same seed."""
-    found: dict[Kind, list[float]] = {}
-    for operators, turned, seed in losses.columns:
-        if (operators, turned) != TORCH and (*TORCH, seed) in losses.columns:
-            far = distance(losses[operators, turned, seed], losses[*TORCH, seed])
-            found.setdefault((operators, bool(turned)), []).append(far)
-    return {kind: float(pd.Series(far).max(skipna=False)) for kind, far in found.items()}
+    """By kind of run: how far it is from torch's, at the step and in the seed where it is most."""
+    return {kind: float(far.max(skipna=False)) for kind, far in apart(losses).items()}
+
+
+def _off(mine: pd.Series, other: pd.Series) -> pd.Series:
+    return (mine - other).abs() / other
 
 
 def allowed(found: dict[Kind, float]) -> float:
@@ -52,7 +59,7 @@ def allowed(found: dict[Kind, float]) -> float:
 def between_seeds(losses: pd.DataFrame) -> float:
     """How far the nearest two seeds of torch's are from each other; NaN of a single one."""
     mine = losses[TORCH]
-    far = [distance(mine[a], mine[b]) for a, b in combinations(mine.columns, 2)]
+    far = [float(_off(mine[a], mine[b]).max()) for a, b in combinations(mine.columns, 2)]
     return min(far, default=float("nan"))
 
 

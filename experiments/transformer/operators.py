@@ -10,8 +10,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 import kernels
-
-TEMPERATURE, TOP_K, TOP_P = 0.8, 50, 0.9
+from experiments.transformer.chance import TEMPERATURE, TOP_K, TOP_P
 
 
 @dataclass(frozen=True)

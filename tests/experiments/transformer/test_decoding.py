@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from experiments.transformer.chance import TOP_K
 from experiments.transformer.decoding import generate, prompts, report
-from experiments.transformer.operators import TOP_K, Operators
+from experiments.transformer.operators import Operators
 from tests.experiments.transformer.small import PLAN, SETS, TEXT, model
 
 NAMES = [operators.name for operators in SETS]
