@@ -39,7 +39,7 @@ def run(plan: Plan, device: str) -> tuple[list[dict[str, Any]], list[dict[str, A
     first, *others = (each for each in plan.runs() if each.operators in sets)
     model, rows = train(sets[first.operators], first, plan, tokens)
     for each in others:
-        _, steps = train(sets[each.operators], each, plan, tokens)
+        steps = train(sets[each.operators], each, plan, tokens)[1]
         print(f"{each}: loss {steps[-1]['loss']:.4f}, {steps[-1]['step_ms']:.1f} ms")
         rows += steps
     times = list(report(model, (TORCH, OURS), plan, tokens))

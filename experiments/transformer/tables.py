@@ -17,7 +17,8 @@ _count = pa.Column(int, pa.Check.ge(1), coerce=True)
 _operators = pa.Column(str, pa.Check.isin(OPERATORS), **_text)
 _time = pa.Column(float, pa.Check.gt(0), coerce=True)
 
-# peak_bytes: of the step, in tensors; unknown on a CPU.  logits_bytes: of one copy in 16 bits.
+# peak_bytes: in tensors of the run, at most in the step; unknown on a CPU.
+# logits_bytes: of one copy in 16 bits.
 TRAINING = pa.DataFrameSchema(
     {
         "operators": _operators,

@@ -63,6 +63,7 @@ def train(
     Equal seeds begin with equal weights and read equal batches, whatever the operators are.
     """
     device = text.device.type
+    before = _allocated(device)
     torch.manual_seed(run.seed)
     model = Transformer(plan.size).to(device)
     optimiser = torch.optim.AdamW(
@@ -83,7 +84,7 @@ def train(
         slow_start.step()
         clock.mark()
         losses.append(loss.detach())
-        peaks.append(torch.cuda.max_memory_allocated() if device == "cuda" else None)
+        peaks.append(torch.cuda.max_memory_allocated() - before if device == "cuda" else None)
     times = clock.ms()
     tokens = plan.batch * plan.size.context
     of_all = {
@@ -99,3 +100,8 @@ def train(
         }
         for step, (loss, ms, peak) in enumerate(found, start=1)
     ]  # fmt: skip
+
+
+def _allocated(device: str) -> int:
+    """Bytes in tensors of others than the run, such as a model that is kept."""
+    return torch.cuda.memory_allocated() if device == "cuda" else 0

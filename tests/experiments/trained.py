@@ -28,7 +28,7 @@ def trained(off: Mapping[tuple[str, bool], float] = ROUNDING, seeds: float = 0.0
             * (1 + off.get((operators, turned), 0.0) * step / STEPS),
             "step_ms": MS[operators] * (40 if step == 1 else 1) + 0.1 * seed,
             "peak_bytes": GB[operators] * 1e9, "logits_bytes": 824_180_736, "tokens": 8192,
-            "parameters": 17_863_936, "code_commit": COMMIT,
+            "parameters": 17_861_888, "code_commit": COMMIT,
         }
         for (operators, turned), seed, step in product(KINDS, SEEDS, range(1, STEPS + 1))
         if (operators, turned) == ("torch", False) or (operators, turned) in off

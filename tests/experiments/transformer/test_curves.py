@@ -43,7 +43,13 @@ def test_as_far_as_torch_computed_otherwise_is_the_same():
     assert ours["distance"] < ours["allowed"] < ours["between_seeds"]
 
 
-@pytest.mark.parametrize("far", [TIMES * 3e-4 * 1.05, 0.02, -0.02, math.nan])
+# Torch's own is off by 3e-4 at most, and twice that is allowed.
+@pytest.mark.parametrize("far", [1e-6, 5.8e-4, -5.8e-4])
+def test_up_to_that_it_is_the_same(far: float):
+    assert told(trained({**ROUNDING, OURS: far}))["verdict"] == "same"
+
+
+@pytest.mark.parametrize("far", [6.2e-4, -6.2e-4, 0.02, math.nan])
 def test_farther_is_another_curve(far: float):
     assert told(trained({**ROUNDING, OURS: far}))["verdict"] == "different"
 
@@ -51,7 +57,7 @@ def test_farther_is_another_curve(far: float):
 def test_one_seed_that_is_off_decides():
     table = trained()
     off = (table["operators"] == "ours") & (table["seed"] == 3) & (table["step"] > 40)
-    table.loc[off, "loss"] *= 1.01
+    table.loc[off, "loss"] *= 1.0004  # on average it would be near enough
     assert told(table)["verdict"] == "different"
 
 
@@ -70,6 +76,10 @@ def test_times_are_without_the_first_steps_and_memory_is_the_most():
     found = summary(trained()).set_index(["operators", "turned"])
     assert found.loc[("ours", False), "step_ms"] == pytest.approx(11.2)
     assert found.loc[("ours", False), "step_low_ms"] == pytest.approx(11.1)
+    slow = trained()
+    slow["warm_up"] = slow["step"] <= STEPS - 2
+    slow.loc[slow["warm_up"], "step_ms"] *= 3
+    assert summary(slow)["step_ms"].iloc[-1] == pytest.approx(11.2)
     assert found.loc[("torch", False), "peak_bytes"] == 6e9
     assert found["runs"].tolist() == [3] * 4
     assert found["verdict"].tolist() == ["reference"] * 3 + ["same"]

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from experiments.transformer.model import Size, Transformer
 from experiments.transformer.operators import TORCH, Operators
+from experiments.transformer.plan import FULL
+from tests.experiments.trained import trained
 from tests.experiments.transformer.small import SETS, SIZE, TEXT, WRONG, model
 
 TOKENS = TEXT[:24].view(2, 12)
@@ -80,6 +82,7 @@ def test_the_head_is_the_embedding_and_gives_its_count():
     width, layers = SIZE.width, SIZE.layers
     numbers = (64 + 12 + 12 * layers * width) * width + (2 * layers + 1) * width
     assert made.parameter_count() == numbers
+    assert Transformer(FULL.size).parameter_count() == trained()["parameters"][0]
     twin = copy.deepcopy(made)
     with torch.no_grad():
         twin.tokens.weight[3] *= 2

@@ -1,7 +1,9 @@
 """Training: equal batches and weights for equal seeds, and losses that tell operators apart."""
 
 import torch
+from torch.nn import functional
 
+from experiments.transformer.model import Transformer
 from experiments.transformer.operators import OURS, TORCH, Operators
 from experiments.transformer.plan import FULL, Run
 from experiments.transformer.training import batches, train
@@ -38,6 +40,23 @@ def test_the_loss_falls_and_is_the_seeds():
     torch.manual_seed(99)
     assert torch.equal(found, losses(TORCH, run))
     assert not torch.equal(found, losses(TORCH, Run("torch", seed=2)))
+
+
+def test_a_step_is_that_of_adam_at_a_rate_that_rises():
+    run = Run("torch", seed=1)
+    torch.manual_seed(run.seed)
+    model = Transformer(PLAN.size)
+    optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95))
+    wanted = []
+    for step, (tokens, following) in enumerate(batches(TEXT, PLAN, run), start=1):
+        for group in optimiser.param_groups:
+            group["lr"] = PLAN.learning_rate * min(1.0, step / PLAN.warm_up)
+        loss = functional.cross_entropy(model(tokens, TORCH).flatten(0, 1), following.flatten())
+        wanted.append(loss.item())
+        optimiser.zero_grad()  # a step has its own gradients alone
+        loss.backward()
+        optimiser.step()
+    torch.testing.assert_close(losses(TORCH, run), torch.tensor(wanted), rtol=1e-6, atol=0)
 
 
 def test_ours_and_a_turned_run_differ_by_rounding_and_a_wrong_operator_by_more():
