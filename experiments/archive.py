@@ -31,13 +31,15 @@ from experiments.tables import (
     read_raw,
     validated,
 )
+from experiments.transformer.tables import DECODING, TRAINING
 from figures import TABLE_FIGURES
 from kernels.fingerprint import sha256_now
 
 MOST_BYTES = 20_000_000
-# What an archive holds beside sweeps, and where the tools are there.
+# What an archive holds beside sweeps; and what it may hold.
 RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
-COUNTS = ("profile.csv", "sanitizer.csv", "sanitizer.log")
+TRANSFORMER = {"training.csv": TRAINING, "decoding.csv": DECODING}
+OPTIONAL = ("profile.csv", "sanitizer.csv", "sanitizer.log", *TRANSFORMER)
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -102,6 +104,7 @@ def pack(
     names += ["profile.csv"] if _counted(results / "profile.csv", PROFILE) else []
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
+    names += _trained(results)
     paths = {name: results / name for name in names}
     recorded = listing.sums(folder) if kept or tables else {}
     for sweep in kept:
@@ -190,7 +193,7 @@ def _stale(results: Path, folder: Path, kept: Iterable[str]) -> dict[str, dict[s
 def _others(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
     """The facts of the other tables of the archive ``folder`` that ``results`` lacks."""
     names = _verified(folder) if folder.exists() else []
-    found = [n for n in (*RECORDS, *COUNTS) if n in names and not (results / n).exists()]
+    found = [n for n in (*RECORDS, *OPTIONAL) if n in names and not (results / n).exists()]
     facts = json.loads((folder / "hardware.json").read_text()) if found else {}
     return {name: of_sweep(facts, name) for name in found}
 
@@ -229,12 +232,30 @@ def _counted(path: Path, schema: pa.DataFrameSchema) -> bool:
     return True
 
 
-def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
-    """What is archived was measured at one clean commit, with the variants as they are now."""
+def _trained(results: Path) -> list[str]:
+    """The tables of the transformer, where there are both; refuses those of an unclean commit."""
+    names = list(TRANSFORMER)
+    if not all((results / name).exists() for name in names):
+        return []
+    for name, schema in TRANSFORMER.items():
+        try:
+            table = validated(schema, read_csv(results / name))
+        except (BadTable, OSError, ValueError) as error:
+            _refuse(f"{results / name} is not what the transformer gives: {error}: make it again")
+        _refuse_unless_clean(results / name, table)
+    return names
+
+
+def _refuse_unless_clean(path: Path, table: pd.DataFrame) -> None:
     commits = set(table["code_commit"])
     if len(commits) != 1 or not re.fullmatch(r"[0-9a-f]{40}", min(commits)):
         found = ", ".join(sorted(commits))
         _refuse(f"{path} was measured at commit {found}; expected one clean commit: measure again")
+
+
+def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
+    """What is archived was measured at one clean commit, with the variants as they are now."""
+    _refuse_unless_clean(path, table)
     measured = set(zip(table["variant"], table["kernel_sha256"], strict=True))
     if stale := sorted({name for name, sha in measured if sha256_now(name) != sha}):
         _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")

@@ -25,3 +25,9 @@ TABLE_FIGURES: dict[str, str] = {
     "first_call": "first_call.csv",
     "layouts": "layouts.csv",
 }
+
+# And those of the transformer's, which is trained where it is asked for by name.
+TRANSFORMER_FIGURES: dict[str, str] = {
+    "transformer": "training.csv",
+    "decoding": "decoding.csv",
+}

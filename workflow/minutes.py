@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 
 # Their time is asked for by name, and is no part of a run of every sweep.
-BY_NAME = ("profile", "sanitizer")
+BY_NAME = ("profile", "sanitizer", "transformer")
 
 
 class BadBenchmark(ValueError):
@@ -15,7 +15,7 @@ class BadBenchmark(ValueError):
 
 
 def minutes(archive: Path) -> dict[str, float]:
-    """Minutes by the name of a sweep, of `prepare`, `profile` or `sanitizer`, as far as recorded.
+    """Minutes by the name of a sweep, of `prepare` or of one of BY_NAME, as far as recorded.
 
     ``archive`` is the folder of one GPU.  Raises BadBenchmark where a file is none of Snakemake's.
     """

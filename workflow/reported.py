@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from figures import FIGURES, TABLE_FIGURES
+from figures import FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
 from workflow.tables import PROFILE_FIGURES
 
 CAPTIONS = Path(__file__).parent / "report"
@@ -16,6 +16,8 @@ def category(figure: str) -> str:
         return "Sweeps"
     if figure in PROFILE_FIGURES:
         return "Counted by Nsight Compute"
+    if figure in TRANSFORMER_FIGURES:
+        return "End to end"
     return "Accuracy, first calls, layouts" if figure in TABLE_FIGURES else "Compiled code"
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from experiments import ncu, sanitizer
 from experiments.hardware import gpu_of
+from figures import TRANSFORMER_FIGURES
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
 
 PREFIX = "archive-"
 PROFILE = "profile.csv"
 LAYOUTS = "layouts.csv"
 SANITIZER = ("sanitizer.csv", "sanitizer.log")
+TRANSFORMER = tuple(TRANSFORMER_FIGURES.values())
 PROFILE_FIGURES = ("dram_bytes", "frontier_bytes", "occupancy")
 
 
@@ -88,6 +90,12 @@ def sanitized(run: Source) -> list[str]:
     """What Compute Sanitizer found for ``run``: where it can be called, or is archived."""
     can = sanitizer.installed() if run.local else all(map(run.holds, SANITIZER))
     return [f"results/{run.name}/{name}" for name in SANITIZER if can]
+
+
+def transformed(run: Source) -> list[str]:
+    """What the transformer gave ``run``: on a GPU it is trained, an archive may have it."""
+    can = all(map(run.holds, TRANSFORMER))
+    return [f"results/{run.name}/{name}" for name in TRANSFORMER if can]
 
 
 def profiled(run: Source) -> str:

@@ -9,7 +9,16 @@ from snakemake.exceptions import WorkflowError
 
 from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
-from workflow.tables import PROFILE, SANITIZER, agreement, profiled, sanitized, unprofiled
+from workflow.tables import (
+    PROFILE,
+    SANITIZER,
+    TRANSFORMER,
+    agreement,
+    profiled,
+    sanitized,
+    transformed,
+    unprofiled,
+)
 
 
 def targets(command: Sequence[str]) -> list[str]:
@@ -46,6 +55,12 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
                 "compute-sanitizer is not on PATH: install the CUDA toolkit, or add its bin folder"
                 if source.local
                 else f"{folder} holds no {SANITIZER[0]}, and sanitize needs a GPU to make one"
+            )
+        if target == "transformer" and not transformed(source):
+            raise WorkflowError(
+                f"{source.archive.relative_to(ROOT)} holds no {' and '.join(TRANSFORMER)}, and the "
+                "transformer is trained on a GPU, not with --config source=archive; a tiny one "
+                "proves the path on any machine: transformer_smoke"
             )
         if target in ("tune", "tune_operators") and not source.local:
             raise WorkflowError(

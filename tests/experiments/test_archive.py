@@ -19,6 +19,7 @@ from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.trained import decoded, trained
 from tests.experiments.watched import sanitized
 
 FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
@@ -278,6 +279,22 @@ def test_what_the_sanitizer_found_is_packed_with_its_log(
     assert {"sanitizer.csv", "sanitizer.log"} <= set(sums(packed))
     found.assign(kernel_sha256="c" * 64).to_csv(results / "sanitizer.csv", index=False)
     assert "the code of frontier has changed since" in refusal(results, tmp_path / "again", capsys)
+
+
+def test_the_transformer_is_packed_where_there_are_both_tables(
+    results: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    trained().to_csv(results / "training.csv", index=False)
+    pack(results, packed)
+    assert "training.csv" not in sums(packed)
+    decoded().to_csv(results / "decoding.csv", index=False)
+    pack(results, packed)
+    assert set(archive.TRANSFORMER) <= set(sums(packed))
+    decoded().assign(code_commit=f"{COMMIT}-dirty").to_csv(results / "decoding.csv", index=False)
+    assert "decoding.csv was measured at commit" in refusal(results, tmp_path / "dirty", capsys)
+    (results / "decoding.csv").write_text("a\n1\n")
+    said = refusal(results, tmp_path / "other", capsys)
+    assert "decoding.csv is not what the transformer gives: missing or unknown columns" in said
 
 
 def test_a_large_archive_is_refused(

@@ -64,6 +64,12 @@ RECORDS = [
         else []
     ),
     *(sanitized(SOURCE) if SOURCE.local else []),
+    # Asked for by name; what this GPU's archive has is made again, and not lost.
+    *(
+        path
+        for path in transformed(SOURCE)
+        if Path(path).name in RECORDED.get(SOURCE.gpu, [])
+    ),
 ]
 
 

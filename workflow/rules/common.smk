@@ -29,6 +29,14 @@ def table_figures(source):
     ]
 
 
+def transformer_figures(source):
+    return [
+        f"results/{source}/figures/{figure}.{suffix}"
+        for figure in TRANSFORMER_FIGURES
+        for suffix in ("svg", "png", "pdf")
+    ]
+
+
 def profile_figures(source):
     return [
         f"results/{source}/figures/{figure}.{suffix}"

@@ -7,6 +7,12 @@ DRAWN = [
     *table_figures(SOURCE),
     # Counting is asked for by name: it takes ncu, and minutes.
     *([] if SOURCE.local else profile_figures(archived_profile(SOURCE))),
+    # So is training.
+    *(
+        transformer_figures(SOURCE.name)
+        if transformed(SOURCE) and not SOURCE.local
+        else []
+    ),
     *rules.resources_figure.output,
     *rules.regimes_figure.output,
 ]

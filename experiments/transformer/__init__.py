@@ -1,0 +1,1 @@
+"""End to end: one small transformer, trained and sampled with torch's operators and with ours."""
