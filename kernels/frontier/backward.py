@@ -12,9 +12,9 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernels.frontier.backward_plans import backward_plan
+from kernels.frontier.backward_plans import backward_plan, plan_of
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
-from kernels.frontier.plans import HOPPERS, VECTOR_BYTES
+from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -48,24 +48,26 @@ class Gradient(NamedTuple):
 
 
 def softmax_backward(
-    grad: Tensor, y: Tensor, out: Tensor, of: Gradient | None = None
+    grad: Tensor, y: Tensor, out: Tensor, of: Gradient | None = None, shape: Shape | None = None
 ) -> Tensor:  # fmt: skip
     """The gradient of a softmax (..., cols) along its last dimension, into ``out``.
 
     ``y`` is what the softmax gave, or the operator ``of`` it, ``grad`` the gradient of that. All
     three have one shape and dtype and their rows at even distances, and ``out`` overlaps neither of
-    the others. Raises ValueError where rows lie otherwise.
+    the others. ``shape`` names the kernel that is taken.
+
+    Raises ValueError where rows lie otherwise.
     """
     device, pointers = y.get_device(), (y.data_ptr(), grad.data_ptr(), out.data_ptr())
     key = (
         "backward", of, y.dtype, y.shape, y.stride(), grad.stride(), out.stride(), device,
-        *(pointer % VECTOR_BYTES for pointer in pointers),
+        *(pointer % VECTOR_BYTES for pointer in pointers), shape,
     )  # fmt: skip
-    launch(device, key, lambda: _prepare(of, y, grad, out), *pointers)
+    launch(device, key, lambda: _prepare(of, shape, y, grad, out), *pointers)
     return out
 
 
-def _prepare(of: Gradient | None, *tensors: Tensor) -> Launch:
+def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Launch:
     y, device = tensors[0], tensors[0].get_device()
     if y.numel() == 0:
         return nothing
@@ -73,7 +75,10 @@ def _prepare(of: Gradient | None, *tensors: Tensor) -> Launch:
     strides = [rows_of(t).stride for t in tensors]
     places = (*(t.data_ptr() for t in tensors), *(s * size for s in strides), cols * size)
     edges = any(place % VECTOR_BYTES for place in places)
-    plan = backward_plan(cols, size, edges, gpu(device).arch)
+    if shape:
+        plan = plan_of(shape, cols, size, edges)
+    else:
+        plan = backward_plan(cols, size, edges, gpu(device).arch, gpu(device).name)
     if of:
         plan = replace(plan, given=(of.type,))
     function, grid, cluster = kernel(plan, y.dtype, device), rows, 1

@@ -1,14 +1,14 @@
 // backward_block: a block per row, y and dy in its registers, one barrier.
 //   moves    Y once, dY once, dX once
-//   launch   grid = rows, block = THREADS
+//   launch   grid = rows, block = THREADS, at least LEAST of them a multiprocessor
 //   holds    THREADS * VECTORS vectors of 16 bytes, and the row's edges
 //   teaches  two tensors to hold leave room for half the columns of the forward kernel
 //   source   own, after block.cu
 
 #include "backward.cuh"
 
-template <class T, int THREADS, int VECTORS, int EDGES, class... Given>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+template <class T, int THREADS, int VECTORS, int LEAST, int EDGES, class... Given>
+__global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
     await_turn();

@@ -1,7 +1,8 @@
 // backward_cluster: a cluster of BLOCKS blocks per row, y and dy in their registers, one exchange
 // of sums through distributed shared memory.
 //   moves    Y once, dY once, dX once
-//   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS
+//   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
+//            multiprocessor
 //   holds    BLOCKS * THREADS * VECTORS vectors of 16 bytes; Hopper and later
 //   teaches  the rows of today's vocabularies, of two tensors, are still read once
 //   source   own, after cluster.cu
@@ -9,8 +10,8 @@
 #include "backward.cuh"
 #include "cluster.cuh"
 
-template <class T, int THREADS, int VECTORS, int BLOCKS, int EDGES, class... Given>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int EDGES, class... Given>
+__global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
     await_turn();

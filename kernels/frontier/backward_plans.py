@@ -1,22 +1,32 @@
 """What the gradient of a softmax compiles and launches for a row's width.
 
-Imports neither torch nor CUDA: the build reads it on every machine. The choice is a rule, which no
-measurement has set yet.
+Imports neither torch nor CUDA: the build reads it on every machine. The fastest shape that was
+measured on this GPU (``python -m experiments.tune_backward``), or a rule where none was.
 """
 
+import json
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from kernels.frontier import select
 from kernels.frontier.plans import HERE, HOPPERS, VECTOR_BYTES, Plan, Shape, vectors_from_line
+from kernels.registry import ELEMENT_BYTES
 
 REGIMES = ("warp", "block", "cluster", "stream")
-# Elements of y, and as many of dy, in a thread's registers: as floats they take 32, so that two
-# blocks of 512 threads share a multiprocessor and the loads of one cover the barrier of the other.
+# Elements of y, and as many of dy, in a thread's registers: as floats they take 32.
 HELD = 16
 WARP_THREADS = 128  # of a block
 BLOCKS, WIDEST_BLOCK = (128, 256, 512), 1024
-CLUSTERS = ((512, 2, 1), (512, 4, 1), (512, 8, 1), (512, 16, 1), (1024, 16, 1))  # a Shape's sizes
+CLUSTERS = ((512, 2), (512, 4), (512, 8), (512, 16), (1024, 16))  # threads, blocks
 STREAM = Shape("stream", (1024,))
+# Threads of a multiprocessor, by the size of elements.  Of 16 bits they can be as they came until
+# they are stored: 40 registers, where the compiler would take 48 and two blocks of 512 took a fifth
+# longer than three (128,256 columns on an H200).
+RESIDENT = {4: 1024, 2: 1536}
+FOLDER = "backward"  # of select.TABLES
 
 
 @dataclass(frozen=True)
@@ -33,12 +43,10 @@ class BackwardPlan(Plan):
         match self.shape.regime:
             case "warp":
                 arguments = (*sizes, self.held, edges)
-            case "cluster":
-                arguments = (sizes[0], self.held, sizes[1], edges)
             case "stream":
                 arguments = (sizes[0], edges)
             case _:
-                arguments = (sizes[0], self.held, edges)
+                arguments = (sizes[0], self.held, *sizes[1:], edges)
         return f"softmax_backward<{', '.join(map(str, (c_type, *arguments, *self.given)))}>"
 
     @property
@@ -47,24 +55,64 @@ class BackwardPlan(Plan):
         return f"backward {super().label}"
 
 
-def backward_plan(cols: int, size: int, edges: int, arch: int) -> BackwardPlan:
-    """What serves rows of ``cols`` elements of ``size`` bytes; ``arch`` is 90 for sm_90."""
-    plan = _shape(cols, size, edges, arch).plan(cols, size, edges)
+def backward_plan(
+    cols: int, size: int, edges: int, arch: int, gpu: str = select.DEFAULT
+) -> BackwardPlan:
+    """What serves rows of ``cols`` elements of ``size`` bytes on ``gpu`` (a slug).
+
+    ``arch`` is 90 for sm_90.
+    """
+    shape = _measured(cols, size, edges, arch, gpu) or _by_rule(cols, size, edges, arch)
+    return plan_of(shape, cols, size, edges)
+
+
+def plan_of(shape: Shape, cols: int, size: int, edges: int) -> BackwardPlan:
+    """The kernel of ``shape`` for such rows."""
+    plan = shape.plan(cols, size, edges)
     return BackwardPlan(plan.shape, plan.held, plan.edges)
 
 
-def _shape(cols: int, size: int, edges: int, arch: int) -> Shape:
+def least_lanes(size: int, edges: int) -> int:
+    """The fewest lanes that a row may have: one for each element of the edges."""
+    return 2 * VECTOR_BYTES // size if edges else 1
+
+
+# By bytes of an element, and whether rows have edges: columns and shapes, in order of columns.
+Table = Mapping[tuple[int, bool], tuple[tuple[int, Shape], ...]]
+
+
+@cache
+def table(gpu: str) -> Table:
+    """What was measured on ``gpu``; empty where nothing was."""
+    path = select.TABLES / FOLDER / f"{gpu}.json"
+    entries = json.loads(path.read_text())["entries"] if path.exists() else []
+    found: dict[tuple[int, bool], list[tuple[int, Shape]]] = {}
+    for e in entries:
+        key = ELEMENT_BYTES[e["dtype"]], e["edges"] != "none"
+        found.setdefault(key, []).append((e["cols"], select.shape_of(e)))
+    return {key: tuple(sorted(some, key=lambda e: e[0])) for key, some in found.items()}
+
+
+def _measured(cols: int, size: int, edges: int, arch: int, gpu: str) -> Shape | None:
+    """The shape that was fastest at the next width that was measured."""
+    known = table(gpu) or (table(select.DEFAULT) if arch in HOPPERS else {})
+    entries = known.get((size, edges > 0), ())
+    index = bisect_left([width for width, _ in entries], cols)
+    return entries[index][1] if index < len(entries) else None
+
+
+def _by_rule(cols: int, size: int, edges: int, arch: int) -> Shape:
     vectors, held = cols * size // VECTOR_BYTES, HELD * size // VECTOR_BYTES
     if vectors <= 32 * held:
-        least = 2 * VECTOR_BYTES // size if edges else 1  # a lane for each element of the edges
+        least = least_lanes(size, edges)
         lanes = next((n for n in (1, 2, 4, 8, 16) if n >= max(least, vectors / held)), 32)
         return Shape("warp", (lanes, WARP_THREADS))
     vectors, hopper = vectors_from_line(cols, size, edges), arch in HOPPERS
     for threads in (*BLOCKS, *(() if hopper else (WIDEST_BLOCK,))):
         if vectors <= held * threads:
-            return Shape("block", (threads, 1))
-    for sizes in CLUSTERS if hopper else ():
-        shape = Shape("cluster", sizes)
+            return Shape("block", (threads, RESIDENT[size] // threads))
+    for threads, blocks in CLUSTERS if hopper else ():
+        shape = Shape("cluster", (threads, blocks, RESIDENT[size] // threads))
         if shape.plan(cols, size, edges).held <= held:
             return shape
     return STREAM

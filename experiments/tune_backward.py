@@ -1,0 +1,192 @@
+"""Which shape of kernel is fastest for the gradient of a softmax?  Writes the table it selects by.
+
+    python -m experiments.tune_backward --out kernels/frontier/tables/backward/nvidia-h200.json \
+        --log tune_backward.csv
+
+Candidates are checked against float64, and timed in turn with torch.add of three tensors of the
+same size, of which each fraction is.  As experiments.tune does for the softmax.
+"""
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, NamedTuple
+
+import pandas as pd
+import torch
+import typer
+from rich.progress import track
+
+from experiments import timer
+from experiments.pool import pool
+from experiments.tune import (
+    CLUSTER_BLOCKS,
+    CLUSTER_THREADS,
+    OVERHEAD,
+    REGISTERS,
+    SAMPLES,
+    THREADS,
+    WARP_THREADS,
+    fastest_first,
+    write_table,
+)
+from kernels.compiled import CompileError, Job
+from kernels.frontier.backward import softmax_backward
+from kernels.frontier.backward_plans import FOLDER, STREAM, least_lanes, plan_of
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.plans import EDGES, VECTOR_BYTES, Shape, vectors_from_line
+from kernels.frontier.select import TABLES
+from kernels.launch import architecture
+from kernels.names import slug
+from kernels.operators import composed_backward
+from kernels.registry import ELEMENT_BYTES
+
+TENSOR_BYTES, PAIRS = 2**28, 2
+# Rows of both 16-bit types go by what bfloat16 took.
+DTYPES = ("float32", "bfloat16")
+WIDTHS = (*(2**k for k in range(6, 19)), 12_288, 24_576, 49_152, 98_304, 50_256, 128_256, 196_608)
+BLOCK_THREADS = (64, 128, 256, 512, 1024)
+MOST_HELD = 8  # vectors of each tensor
+MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
+NEAR = {"float32": 2e-5, "bfloat16": 2e-2}
+ESTIMATE_NS = 2e5
+
+
+class Width(NamedTuple):
+    """What is measured."""
+
+    dtype: str
+    edges: int
+    cols: int
+
+    @property
+    def size(self) -> int:
+        return ELEMENT_BYTES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        return max(1, TENSOR_BYTES // (self.cols * self.size))
+
+
+def widths() -> Iterator[Width]:
+    """All of them; with edges they are one element more than whole vectors."""
+    for dtype, edges, cols in product(DTYPES, (0, 1), sorted(WIDTHS)):
+        yield Width(dtype, edges, cols + edges)
+
+
+def candidates(width: Width) -> Iterator[Shape]:
+    """What may be fast there."""
+    _, edges, cols = width
+    whole, vectors = cols * width.size // VECTOR_BYTES, vectors_from_line(cols, width.size, edges)
+    for lanes, threads in product((1, 2, 4, 8, 16, 32), WARP_THREADS):
+        if least_lanes(width.size, edges) <= lanes <= max(1, whole) <= lanes * MOST_HELD:
+            yield Shape("warp", (lanes, threads))
+    for threads in BLOCK_THREADS:
+        yield from _held(Shape("block", (threads,)), vectors, threads)
+    for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
+        yield from _held(Shape("cluster", (threads, blocks)), vectors, threads * blocks)
+    if vectors >= 4 * STREAM.sizes[0]:
+        yield STREAM
+
+
+def _held(shape: Shape, vectors: int, threads: int) -> Iterator[Shape]:
+    """By how many of its blocks a multiprocessor has at least."""
+    held, of_block = -(-vectors // threads), shape.sizes[0]
+    registers = OVERHEAD + 8 * held
+    if threads // 2 <= vectors and held <= MOST_HELD and registers * of_block <= REGISTERS:
+        # As they came, elements take four registers a vector and tensor.
+        fit = min(THREADS, REGISTERS // registers) // of_block
+        for least in range(max(1, fit - MOST_FEWER), max(1, fit) + 1):
+            yield Shape(shape.regime, (*shape.sizes, least))
+
+
+def compiled(shape: Shape, width: Width, arch: str) -> bool:
+    """Whether the kernel compiles, to find it in the cache afterwards."""
+    try:
+        plan = plan_of(shape, width.cols, width.size, width.edges)
+        compile_plan(plan, Job("frontier", width.dtype, arch))
+    except CompileError:
+        return False
+    return True
+
+
+def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape, float]:
+    """Fraction of torch.add's speed by shape, without those that are wrong."""
+    dtype = getattr(torch, width.dtype)
+    tensors = []
+    for _ in range(PAIRS):
+        grad = torch.randn(width.rows, width.cols, dtype=dtype, device="cuda")
+        y = torch.softmax(torch.randn_like(grad), -1)
+        tensors.append(((grad, y), torch.empty_like(y)))
+
+    def add(both: Any, out: torch.Tensor) -> torch.Tensor:
+        return torch.add(*both, out=out)
+
+    ceiling = timer.DeviceTimer(add, tensors, flush, ESTIMATE_NS)
+    timers = {}
+    for shape in shapes:
+
+        def gradient(both: Any, out: torch.Tensor, shape: Shape = shape) -> torch.Tensor:
+            return softmax_backward(*both, out, shape=shape)
+
+        (grad, y), out = tensors[0]
+        gradient((grad, y), out.fill_(torch.nan))
+        few = slice(-4, None)
+        right = composed_backward(
+            grad[few].double(), y[few].double(), -1, torch.float64, False, 1.0, 1.0, False
+        )
+        off = ((out[few].double() - right).abs() / (y[few].double() + 1e-30)).max().item()
+        if off <= NEAR[width.dtype] * 8 and not bool(out.isnan().any()):
+            timers[shape] = timer.DeviceTimer(gradient, tensors, flush, ESTIMATE_NS)
+        else:
+            print(f"wrong: {shape} at {width}: off by {off:.2g} of y")
+    times: dict[Shape, list[float]] = {shape: [] for shape in timers}
+    of_add = []
+    for _ in range(SAMPLES):
+        of_add.append(ceiling.sample())
+        for shape in random.sample(list(timers), len(timers)):
+            times[shape].append(timers[shape].sample())
+    del tensors, timers, ceiling
+    torch.cuda.empty_cache()
+    return {shape: median(of_add) / median(some) for shape, some in times.items()}
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
+    log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path(
+        "results/tune_backward.csv"
+    ),
+) -> None:
+    """Measure all candidates; write the fastest of each width."""
+    gpu, arch = torch.cuda.get_device_properties(0), architecture()
+    out = out or TABLES / FOLDER / f"{slug(gpu.name)}.json"
+    asked = {width: list(dict.fromkeys(candidates(width))) for width in widths()}
+    with pool("cuda") as processes:
+        jobs = [(shape, width, arch) for width, shapes in asked.items() for shape in shapes]
+        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
+    flush, entries, every = timer.Flush("cuda"), [], []
+    for width, shapes in track(asked.items(), "tuning"):
+        point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
+        ready = [shape for shape in shapes if done[shape, width, arch]]
+        found = measure(width, ready, flush)
+        every += (told := fastest_first({**point, "cols": width.cols}, found))
+        entries += told[:1]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # The ceiling is torch.add's: no copy reads two tensors.
+    pd.DataFrame(every).rename(columns={"fraction_of_copy": "fraction_of_add"}).to_csv(
+        log, index=False
+    )
+    write_table(out, [_of_add(entry) for entry in entries])
+    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
+
+
+def _of_add(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "fraction_of_add" if k == "fraction_of_copy" else k: value for k, value in entry.items()
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)
