@@ -19,6 +19,7 @@ import pandera.pandas as pa
 import typer
 
 from experiments import listing
+from experiments.family import archived
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -86,6 +87,7 @@ def pack(
     kept = _kept(folder) if keep or part else {}
     stale = _stale(results, folder, kept) if part else {}
     kept |= stale
+    operators = _kept_operators(folder, results, stale=part) if keep or part else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
@@ -94,14 +96,22 @@ def pack(
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
+    for name in archived.measured(results):
+        if fault := archived.fault(results / archived.samples(name), name, facts):
+            _refuse(fault)
+        names.append(archived.samples(name))
     names += ["profile.csv"] if _counted(results / "profile.csv", PROFILE) else []
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     paths = {name: results / name for name in names}
-    recorded = listing.sums(folder) if kept else {}
+    recorded = listing.sums(folder) if kept or operators else {}
     for sweep in kept:
         mine = (f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv")
         paths |= {name: folder / name for name in mine if name in recorded}
+    for name in operators:
+        file = archived.samples(name.removeprefix(archived.key("")))
+        paths[file] = folder / file
+    kept |= operators
     size = sum(path.stat().st_size for path in paths.values())
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -166,6 +176,13 @@ def _kept(folder: Path) -> dict[str, dict[str, Any]]:
     for sweep, told in kept.items():
         _refuse_unless_whole(folder / f"raw/{sweep}.csv.gz", told)
     return kept
+
+
+def _kept_operators(folder: Path, results: Path, stale: bool) -> dict[str, dict[str, Any]]:
+    try:
+        return archived.kept(folder, results, stale)
+    except listing.BadArchive as error:
+        _refuse(str(error))
 
 
 def _stale(results: Path, folder: Path, kept: Iterable[str]) -> dict[str, dict[str, Any]]:

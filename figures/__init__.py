@@ -25,3 +25,15 @@ TABLE_FIGURES: dict[str, str] = {
     "first_call": "first_call.csv",
     "layouts": "layouts.csv",
 }
+
+# Those of the operators beside the softmax, each with the script that draws its table.
+OPERATOR_FIGURES: dict[str, str] = {
+    "factors": "operators",
+    "masks": "operators",
+    "columns": "operator_columns",
+    "backward": "operators",
+    "cross_entropy": "operators",
+    "topk_softmax": "operator_latency",
+    "sample": "operator_latency",
+    "attention": "attention",
+}

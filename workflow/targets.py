@@ -9,7 +9,15 @@ from snakemake.exceptions import WorkflowError
 
 from experiments.sweeps import SWEEPS
 from workflow.source import ROOT, Source
-from workflow.tables import PROFILE, SANITIZER, agreement, profiled, sanitized, unprofiled
+from workflow.tables import (
+    PROFILE,
+    SANITIZER,
+    agreement,
+    drawn_operators,
+    profiled,
+    sanitized,
+    unprofiled,
+)
 
 
 def targets(command: Sequence[str]) -> list[str]:
@@ -39,6 +47,12 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
             folder = source.archive.relative_to(ROOT)
             raise WorkflowError(
                 f"no profile: {unprofiled(source)}; {folder} holds no {PROFILE} yet"
+            )
+        if target == "family" and not drawn_operators(source):
+            folder = source.archive.relative_to(ROOT)
+            raise WorkflowError(
+                f"{folder} holds no operators yet, and family needs a GPU to measure them; "
+                "family_smoke tries their path without one"
             )
         if target == "sanitize" and not sanitized(source):
             folder = source.archive.relative_to(ROOT)

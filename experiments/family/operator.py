@@ -123,7 +123,6 @@ class Aim:
     column: str
     least: float = -math.inf
     most: float = math.inf
-    asked: tuple[str, ...] = ()
     slow: float = math.inf
 
 

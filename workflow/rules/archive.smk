@@ -64,6 +64,8 @@ RECORDS = [
         else []
     ),
     *(sanitized(SOURCE) if SOURCE.local else []),
+    # The operators that were measured.
+    *made(SOURCE.name, *map(raw_operator, OPERATORS)),
 ]
 
 

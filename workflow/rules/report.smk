@@ -7,6 +7,8 @@ DRAWN = [
     *table_figures(SOURCE),
     # Counting is asked for by name: it takes ncu, and minutes.
     *([] if SOURCE.local else profile_figures(archived_profile(SOURCE))),
+    # So are the operators.
+    *operator_figures(SOURCE.name, [] if SOURCE.local else operators_of(SOURCE.name)),
     *rules.resources_figure.output,
     *rules.regimes_figure.output,
 ]
