@@ -155,7 +155,7 @@ class Operator:
     aims: tuple[Aim, ...] = ()
 
     def __post_init__(self) -> None:
-        if odd := set(self.quick) - set(self.cases):
+        if odd := [case for case in self.quick if case not in self.cases]:
             raise ValueError(f"quick cases that a full run has not: {', '.join(map(str, odd))}")
         names = [each.name for each in self.implementations]
         if len(set(names)) < len(names) or not {OURS, TORCH} <= set(names):

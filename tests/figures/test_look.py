@@ -5,7 +5,6 @@ from experiments.family.others import COPIES
 from figures.look import LOOKS, drawn, in_order, look
 from kernels.registry import BY_NAME
 
-
 IMPLEMENTATIONS = {each.name for o in OPERATORS.values() for each in o.implementations}
 
 

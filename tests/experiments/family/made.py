@@ -1,4 +1,4 @@
-"""Tables of operators as a GPU would give them: every case of every implementation, by a formula."""
+"""Tables of operators as a GPU would give them: each implementation at each case, by formula."""
 
 from typing import Any
 from zlib import crc32
