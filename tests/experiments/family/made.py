@@ -1,5 +1,6 @@
 """Tables of operators as a GPU would give them: each implementation at each case, by formula."""
 
+from itertools import product
 from typing import Any
 from zlib import crc32
 
@@ -55,14 +56,11 @@ def stopped(status: str, reason: str) -> dict[str, Any]:
 
 def raw_of(operator: str, mode: str = "full", **changes: Any) -> pd.DataFrame:
     """A RAW table of a whole run, in which one implementation is missing."""
-    rows = [
-        row(operator, each, case, block, **{
-            **(stopped("skipped", "not installed") if each.name == SKIPPED else {}), **changes,
-        })
-        for case in OPERATORS[operator].in_mode(mode)
-        for each in OPERATORS[operator].implementations
-        for block in range(BLOCKS[mode])
-    ]  # fmt: skip
+    rows = []
+    for case, block in product(OPERATORS[operator].in_mode(mode), range(BLOCKS[mode])):
+        for each in OPERATORS[operator].implementations:
+            missing = stopped("skipped", "not installed") if each.name == SKIPPED else {}
+            rows.append({**row(operator, each, case, block, **missing), **changes})
     return validated(RAW, pd.DataFrame(rows)[list(RAW.columns)])
 
 
