@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -37,6 +40,8 @@ from kernels.launch import Unavailable
 SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
 SLOW_SAMPLES = 3
 CRASHES = "crashes.jsonl"
+# A kernel that does not end would hold the run up.  FlashInfer is compiled for two minutes.
+PATIENCE_S = 300.0
 # Exit codes of a block; of an exception it is 1.
 LOST, ANOTHER_MACHINE = 3, 2
 Tensors = tuple[Tensor, ...]
@@ -75,6 +80,7 @@ class Block:
         self.commit, self.fingerprint = commit(), sha256_of(name)
         self.crashed: dict[tuple[str, str], str] = {}
         self.current: tuple[str, str] | None = None
+        self.since, self.done = time.monotonic(), threading.Event()
         self.reading: Callable[[], Reading] = Reading
 
     def run(self, crashes: Iterable[Crash], facts: dict[str, Any]) -> pd.DataFrame:
@@ -95,6 +101,11 @@ class Block:
             env_sha256=environment_sha256(facts),
         )  # fmt: skip
         return validated(RAW, table[list(RAW.columns)])
+
+    def _begin(self, each: Implementation, case: Case) -> tuple[str, str]:
+        """Say what is asked for, so that a loss of the GPU is laid to it."""
+        self.current, self.since = (each.name, str(case)), time.monotonic()
+        return self.current
 
     def _shuffled(self, things: Iterable[Any]) -> list[Any]:
         some = list(things)
@@ -130,7 +141,7 @@ class Block:
 
     def _examine(self, each: Implementation, case: Case, tensors: Tensors) -> Outcome:
         """Run ``each`` at ``case`` and compare what it gives.  Raises GpuLost."""
-        self.current = key = each.name, str(case)
+        key = self._begin(each, case)
         if key in self.crashed:
             return Outcome("skipped", f"took the GPU away in an earlier run: {self.crashed[key]}")
         try:
@@ -208,7 +219,7 @@ class Block:
         timers: dict[Implementation, timer.DeviceTimer] = {}
         ready = {each: of_pair(o.call) for each, o in outcomes.items() if o.call}
         for each in self._shuffled(ready):
-            self.current = each.name, str(case)
+            self._begin(each, case)
             try:
                 mine = [cloned(t) for t in copies] if each.overwrites else copies
                 pairs: Any = [(given, None) for given in mine]
@@ -222,7 +233,7 @@ class Block:
             for order, each in enumerate(self._shuffled(timers)):
                 if timers[each].slow and sample >= SLOW_SAMPLES:
                     continue
-                self.current = each.name, str(case)
+                self._begin(each, case)
                 ns, how = timers[each].sample(), timers[each].name
                 yield self._row(each, case, outcomes[each], ns, order, sample, how, "cold")
 
@@ -287,6 +298,23 @@ def read_crashes(path: Path) -> list[Crash]:
     return [Crash(**json.loads(line)) for line in lines]
 
 
+def record(block: Block, crashes: Path, reason: str) -> None:
+    """Write down what took the GPU away, so that the next process leaves it out."""
+    if block.current:
+        with crashes.open("a") as file:
+            file.write(json.dumps(asdict(Crash(*block.current, reason))) + "\n")
+    where = " at ".join(block.current) if block.current else "between implementations"
+    print(f"the GPU stopped answering in {block.name}: {where}: {reason}", file=sys.stderr)
+
+
+def watch(block: Block, crashes: Path) -> None:
+    """End this process where one implementation does not end, until the block is done."""
+    while not block.done.wait(1.0):
+        if time.monotonic() - block.since > PATIENCE_S:
+            record(block, crashes, f"no end within {PATIENCE_S:.0f} s")
+            os._exit(LOST)
+
+
 def measure_block(
     name: str, mode: str, number: int, seed: int, device: str, facts: dict[str, Any], out: Path,
     log: Path,
@@ -305,14 +333,13 @@ def measure_block(
         )
         sys.exit(ANOTHER_MACHINE)
     block, crashes = Block(name, mode, number, seed, device), out.with_name(CRASHES)
+    threading.Thread(target=watch, args=(block, crashes), daemon=True).start()
     try:
         table = block.run(read_crashes(crashes), facts)
     except GpuLost as lost:
-        if block.current:
-            with crashes.open("a") as file:
-                file.write(json.dumps(asdict(Crash(*block.current, str(lost)))) + "\n")
-        where = " at ".join(block.current) if block.current else "between implementations"
-        print(f"the GPU stopped answering in {name}: {where}: {lost}", file=sys.stderr)
+        record(block, crashes, str(lost))
         sys.exit(LOST)
+    finally:
+        block.done.set()
     write_raw(table, out)
     logging.info("%s: %d rows, %s", out, len(table), table["status"].value_counts().to_dict())

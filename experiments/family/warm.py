@@ -5,6 +5,7 @@ python -m experiments.family.warm --mode full --out warm.csv
 
 import time
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +32,7 @@ def first_calls(name: str, mode: str, number: int, device: str) -> list[tuple[st
 
     operator, found = operator_of(name), []
     case = operator.in_mode(mode)[number]
-    with suppress(torch.OutOfMemoryError):
+    with suppress(Exception):  # also where an earlier call took the GPU from this process
         tensors = operator.tensors(case, device, 1)
         for each in operator.implementations:
             start = time.perf_counter()
@@ -42,19 +43,19 @@ def first_calls(name: str, mode: str, number: int, device: str) -> list[tuple[st
                         torch.cuda.synchronize()
                 found.append((each.name, time.perf_counter() - start))
         del tensors
-    if device == "cuda":
-        torch.cuda.empty_cache()  # the other processes need it
+        if device == "cuda":
+            torch.cuda.empty_cache()  # the other processes need it
     return found
 
 
 def warm(mode: str, device: str) -> Iterator[dict[str, object]]:
-    """A row for each first call of ``mode``."""
+    """A row for each first call of ``mode``, up to one that ends its process."""
     asked = [
         (name, mode, number, device)
         for name, operator in OPERATORS.items()
         for number in range(len(operator.in_mode(mode)))
     ]
-    with pool(device) as processes:
+    with pool(device) as processes, suppress(BrokenProcessPool):
         made = processes.map(first_calls, *zip(*asked, strict=True))
         for (name, _, number, _), calls in zip(asked, made, strict=True):
             case = OPERATORS[name].in_mode(mode)[number]

@@ -279,6 +279,33 @@ def test_a_lost_gpu_is_recorded_with_what_lost_it(tmp_path: Path, monkeypatch: p
     assert (crash.case, crash.reason) == (str(SMALL), "illegal address")
 
 
+class Ended(Exception):
+    """In place of the process's end."""
+
+
+def test_what_does_not_end_is_recorded_and_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def ended(code: int) -> None:
+        raise Ended(code)
+
+    monkeypatch.setattr(block, "operator_of", lambda name: of())
+    monkeypatch.setattr(block.os, "_exit", ended)
+    clock = iter(range(1000))
+    stuck = Block("twice", "smoke", 0, 1, "cpu")
+    stuck.current, stuck.since = ("ours", str(SMALL)), 0.0
+    monkeypatch.setattr(stuck.done, "wait", lambda seconds: False)
+    monkeypatch.setattr(block.time, "monotonic", lambda: float(next(clock)))
+    with pytest.raises(Ended, match=str(LOST)):
+        block.watch(stuck, tmp_path / CRASHES)
+    (crash,) = block.read_crashes(tmp_path / CRASHES)
+    assert crash == Crash("ours", str(SMALL), "no end within 300 s")
+    assert next(clock) > block.PATIENCE_S
+    monkeypatch.undo()
+    stuck.done.set()
+    block.watch(stuck, tmp_path / CRASHES)  # which ends at once
+
+
 def test_another_machine_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         block.measure_block(

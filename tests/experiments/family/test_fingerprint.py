@@ -1,5 +1,6 @@
 """An operator's fingerprint follows its code and no comment; budgets follow its bytes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 
@@ -14,7 +15,7 @@ MOST_SECONDS = 350
 
 
 @pytest.fixture
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of kernels/ that the fingerprints are of."""
     copied = copytree(fingerprint.KERNELS, tmp_path / "kernels")
     monkeypatch.setattr(fingerprint, "KERNELS", copied)

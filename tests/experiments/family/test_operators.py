@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments.family import OPERATORS, operator_of
+from experiments.family import OPERATORS, exact, operator_of
 from experiments.family.attention import of_tokens
 from experiments.family.columns import INNER, of_shape
 from experiments.family.cross_entropy import GRADIENT, LOSS
@@ -74,6 +74,13 @@ WRONG: list[tuple[str, Case, Callable[[Any], Any]]] = [
 def test_wrong_results_do_not(name: str, case: Case, spoil: Spoil):
     found = judged(name, case, spoil)
     assert "exceeds" in found.reason
+
+
+def test_rows_beyond_the_first_chunk_are_compared_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(exact, "CHUNK_ELEMENTS", 2 * 33)
+    case = OPERATORS["backward"].smoke[0]
+    assert judged("backward", case).reason == ""
+    assert "exceeds" in judged("backward", case, one_row_zero).reason
 
 
 @pytest.mark.parametrize("spoil", [a_tenth_off, one_nan], ids=str)
