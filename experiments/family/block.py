@@ -30,20 +30,25 @@ from experiments.check import Reference
 from experiments.examine import GpuLost, raise_if_lost
 from experiments.family import operator_of
 from experiments.family.fingerprint import sha256_of
-from experiments.family.operator import Call, Case, Implementation, Refused
+from experiments.family.operator import (
+    ANOTHER_MACHINE,
+    LOST,
+    SAMPLES,
+    Call,
+    Case,
+    Implementation,
+    Refused,
+)
 from experiments.family.tables import RAW, SCHEMA_VERSION
 from experiments.hardware import collect, commit, environment_sha256
 from experiments.nvml import Reading, Sampler
 from experiments.tables import validated, write_raw
 from kernels.launch import Unavailable
 
-SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
 SLOW_SAMPLES = 3
 CRASHES = "crashes.jsonl"
 # A kernel that does not end would hold the run up.  FlashInfer is compiled for two minutes.
 PATIENCE_S = 300.0
-# Exit codes of a block; of an exception it is 1.
-LOST, ANOTHER_MACHINE = 3, 2
 Tensors = tuple[Tensor, ...]
 
 

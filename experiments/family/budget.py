@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from experiments.family import OPERATORS, Operator
-from experiments.family.operator import BLOCKS, Case
+from experiments.family.operator import BLOCKS, SAMPLES, Case
 
 # An H200's copy, and what Hopper's tensor cores give attention.
 BYTES_PER_S, FLOPS_PER_S = 4.2e12, 5e14
-# Of experiments/timer.py and family/block.py, which import torch.
-REPLAY_BYTES, REPLAY_S, MOST_CALLS, LEAST_S = 2**31, 5e-3, 64, 8e-6
-SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
+# Of experiments/timer.py, which imports torch; and what a call takes at least.
+REPLAY_BYTES, REPLAY_NS, MOST_PAIRS = 2**31, 5e6, 64
+LEAST_S = 8e-6
 # A guess: implementations take three times what is ideal, on average; a capture is three samples
 # more, a check some 20 trips through memory, and a process starts in 4 s.
 TIMES_IDEAL, CAPTURE, CHECK_TRIPS, START_S = 3.0, 3, 20, 4.0
@@ -25,7 +25,8 @@ def seconds_of(operator: Operator, case: Case, samples: int) -> float:
     n_bytes, flops = operator.n_bytes(case), operator.flops(case)
     ideal = max(n_bytes / BYTES_PER_S, flops / FLOPS_PER_S if flops == flops else 0.0)
     call = max(LEAST_S, TIMES_IDEAL * ideal)
-    calls = min(MOST_CALLS, max(1, -(-REPLAY_BYTES // n_bytes)), max(1, int(REPLAY_S / call)))
+    wanted, allowed = -(-REPLAY_BYTES // n_bytes), int(REPLAY_NS / 1e9 / call)
+    calls = max(1, min(MOST_PAIRS, wanted, allowed))
     check = CHECK_TRIPS * n_bytes / BYTES_PER_S
     return len(operator.implementations) * ((samples + CAPTURE) * calls * call + check)
 

@@ -22,7 +22,7 @@ import typer
 
 from experiments.family import OPERATORS
 from experiments.family.fingerprint import sha256_of
-from experiments.family.operator import BLOCKS
+from experiments.family.operator import BLOCKS, LOST
 from experiments.family.tables import read_raw
 from experiments.hardware import collect, gpu_name
 from experiments.pool import forkserver
@@ -33,7 +33,6 @@ HERE = Path(__file__).parent
 # What a block's numbers follow from, beside the kernels and the operator's own file.
 CODE = ("block", "exact", "operator", "others")
 MOST_CRASHES = 8
-LOST = 3  # experiments.family.block.LOST, which imports torch
 
 
 def asked(operator: str, mode: str, seed: int, device: str, facts: dict[str, Any]) -> str:

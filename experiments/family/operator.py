@@ -12,8 +12,11 @@ from kernels.registry import ELEMENT_BYTES
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Blocks (fresh processes) an operator in each mode.
+# Blocks (fresh processes) an operator in each mode, and samples in each block.
 BLOCKS = {"smoke": 2, "quick": 2, "full": 3}
+SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
+# Exit codes of a block that loses the GPU, and of one elsewhere; of an exception it is 1.
+LOST, ANOTHER_MACHINE = 3, 2
 OURS, PLAIN, TORCH = "ours", "plain", "torch"
 
 

@@ -13,8 +13,18 @@ from torch import Tensor
 from experiments import timer
 from experiments.examine import GpuLost
 from experiments.family import block
-from experiments.family.block import ANOTHER_MACHINE, CRASHES, LOST, Block, Crash
-from experiments.family.operator import Case, Error, Implementation, Operator, Refused, in_rows
+from experiments.family.block import CRASHES, Block, Crash
+from experiments.family.operator import (
+    ANOTHER_MACHINE,
+    LOST,
+    SAMPLES,
+    Case,
+    Error,
+    Implementation,
+    Operator,
+    Refused,
+    in_rows,
+)
 from experiments.family.tables import CASE, read_raw
 from experiments.nvml import Reading
 from kernels.launch import Unavailable
@@ -72,7 +82,7 @@ def only(table: pd.DataFrame, name: str) -> pd.Series:
 
 def test_every_sample_of_what_is_right_is_a_row(monkeypatch: pytest.MonkeyPatch):
     table = run(of(cases=(SMALL, LARGE)), monkeypatch)
-    assert len(table) == 2 * 2 * block.SAMPLES["smoke"]
+    assert len(table) == 2 * 2 * SAMPLES["smoke"]
     assert set(table["status"]) == {"ok"}
     assert set(table["timer"]) == {"host"}
     assert set(table["error"]) == {0.0}
@@ -241,7 +251,7 @@ def test_device_times_are_of_copies_that_the_l2_does_not_hold(monkeypatch: pytes
 @pytest.mark.usefixtures("gpu")
 def test_samples_are_taken_in_turns(monkeypatch: pytest.MonkeyPatch):
     table = run(of(implementation("other")), monkeypatch, "cuda").sort_values("time_ns")
-    assert table["order"].tolist() == [0, 1, 2] * block.SAMPLES["smoke"]
+    assert table["order"].tolist() == [0, 1, 2] * SAMPLES["smoke"]
     for _, turn in table.groupby("sample"):
         assert set(turn["implementation"]) == {"ours", "torch", "other"}
 

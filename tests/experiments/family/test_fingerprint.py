@@ -6,6 +6,7 @@ from shutil import copytree
 
 import pytest
 
+from experiments import timer
 from experiments.family import OPERATORS, budget, fingerprint
 from experiments.family.fingerprint import files, sha256_of
 from experiments.family.operator import BLOCKS
@@ -63,6 +64,11 @@ def test_a_pattern_that_finds_nothing_is_named(kernels: Path):
 
 def test_an_unknown_operator_has_none():
     assert sha256_of("nonsense") == ""
+
+
+def test_the_budget_counts_as_the_timer_does():
+    for name in ("REPLAY_BYTES", "REPLAY_NS", "MOST_PAIRS"):
+        assert getattr(budget, name) == getattr(timer, name)
 
 
 def test_a_full_run_fits_its_budget():

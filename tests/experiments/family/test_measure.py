@@ -8,9 +8,8 @@ import pytest
 import typer
 
 from experiments.family import measure
-from experiments.family.block import LOST
 from experiments.family.measure import MOST_CRASHES, asked
-from experiments.family.operator import BLOCKS
+from experiments.family.operator import BLOCKS, LOST
 from experiments.family.tables import read_raw, read_tidy
 from experiments.tables import write_raw
 from tests.commands import module
