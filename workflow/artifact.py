@@ -57,7 +57,7 @@ EXPERIMENTS = (
     ),
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
-    Experiment("family", GPU, tuple(OPERATOR_FIGURES)),
+    Experiment("family", f"{GPU}, asked for by name", tuple(OPERATOR_FIGURES)),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
     Experiment("paper", "the above", ("paper.pdf",)),
     Experiment("blog", "the above", ("blog.html",)),
