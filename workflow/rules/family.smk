@@ -7,13 +7,6 @@ FAMILY = [
 ]
 
 
-def warmed(wildcards):
-    """On a GPU everything is compiled first, on all cores at once."""
-    if wildcards.source == "local-cpu":
-        return []
-    return ancient(f"results/{wildcards.source}/family/warm.csv")
-
-
 rule family_warm:
     """Compile what the operators' cases will run."""
     input:
