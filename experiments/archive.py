@@ -19,6 +19,7 @@ import pandera.pandas as pa
 import typer
 
 from experiments import listing
+from experiments.family import archived
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -93,6 +94,7 @@ def pack(
     stale = _stale(results, folder, kept) if part else {}
     kept |= stale
     tables = _others(results, folder) if part else {}
+    operators = _kept_operators(folder, results, stale=part) if keep or part else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", *(name for name in RECORDS if name not in tables)]
@@ -101,18 +103,20 @@ def pack(
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
+    for name in archived.measured(results):
+        if fault := archived.fault(results / archived.samples(name), name, facts):
+            _refuse(fault)
+        names.append(archived.samples(name))
     names += ["profile.csv"] if _counted(results / "profile.csv", PROFILE) else []
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     names += _trained(results)
     paths = {name: results / name for name in names}
-    recorded = listing.sums(folder) if kept or tables else {}
-    for sweep in kept:
-        mine = (f"raw/{sweep}.csv.gz", f"benchmarks/{sweep}.tsv")
-        paths |= {name: folder / name for name in mine if name in recorded}
-    for table in tables:
-        mine = (table, f"benchmarks/{Path(table).stem}.tsv")
-        paths |= {name: folder / name for name in mine if name in recorded}
+    kept |= operators
+    earlier = kept | tables
+    recorded = listing.sums(folder) if earlier else {}
+    for name in earlier:
+        paths |= {file: folder / file for file in _files(name) if file in recorded}
     size = sum(path.stat().st_size for path in paths.values())
     if size > MOST_BYTES:
         _refuse(f"{results} holds {size:,} bytes to archive; at most {MOST_BYTES:,} are allowed")
@@ -122,7 +126,7 @@ def pack(
     for name, path in paths.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, new / name)
-    if earlier := kept | tables:
+    if earlier:
         told = json.dumps({**facts, "earlier": earlier}, indent=2)
         (new / "hardware.json").write_text(told + "\n")
     lines = [f"{listing.digest(new / name)}  {name}\n" for name in paths]
@@ -170,6 +174,12 @@ def _is_current(folder: Path, name: str) -> bool:
     )
 
 
+def _files(name: str) -> tuple[str, ...]:
+    """What an archive may hold of a sweep, of another table, or of an operator by its key."""
+    stem = Path(name).stem
+    return f"raw/{name}.csv.gz", name, archived.samples(stem), f"benchmarks/{stem}.tsv"
+
+
 def _kept(folder: Path) -> dict[str, dict[str, Any]]:
     """The facts of each sweep that the archive ``folder`` keeps."""
     if not (found := _kept_sweeps(folder)):
@@ -179,6 +189,13 @@ def _kept(folder: Path) -> dict[str, dict[str, Any]]:
     for sweep, told in kept.items():
         _refuse_unless_whole(folder / f"raw/{sweep}.csv.gz", told)
     return kept
+
+
+def _kept_operators(folder: Path, results: Path, stale: bool) -> dict[str, dict[str, Any]]:
+    try:
+        return archived.kept(folder, results, stale)
+    except listing.BadArchive as error:
+        _refuse(str(error))
 
 
 def _stale(results: Path, folder: Path, kept: Iterable[str]) -> dict[str, dict[str, Any]]:

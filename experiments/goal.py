@@ -6,6 +6,7 @@
 4  DRAM bytes: each element read once and written once
 5  the family in Triton: copy speed to 65,536 columns, twice what came before it beyond
 6  nothing for the tools of Compute Sanitizer to find
+7  and on: what each operator beside the softmax aims at (experiments/family, a file each)
 """
 
 import math
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from experiments.counts import FRONTIER_POINTS
+from experiments.family import OPERATORS
+from experiments.family.operator import OURS
 from experiments.layout import LAYOUTS, points
 from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
@@ -45,15 +48,18 @@ LEAD, LEAD_COLS, LEAD_ROWS = 1.25, 131_072, 32
 BYTES_OFF = 0.03
 BEFORE_FACTOR = 2.0
 NOWHERE = Point("", 0, 0)
+# In a source's name, before an operator's.
+FAMILY = "family/"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
     """A number at one place, and where it shall lie: ``least`` and ``most`` are both included.
 
-    ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table.
-    The noise floor counts for the goal (``noise`` = -1: no slower within it), against it (1: ahead
-    by more than it), or not at all.
+    ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table; of
+    an operator's, ``against`` is the column, and a goal is one only where torch's fraction of the
+    ceiling is below ``slow``.  The noise floor counts for the goal (``noise`` = -1: no slower
+    within it), against it (1: ahead by more than it), or not at all.
     """
 
     number: int
@@ -66,12 +72,13 @@ class Goal:
     least: float = -math.inf
     most: float = math.inf
     noise: int = 0
+    slow: float = math.inf
 
 
 def goals() -> Iterator[Goal]:
     """All of them, in order."""
     return chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _bytes(), _triton(),
-                 _sanitizer())  # fmt: skip
+                 _sanitizer(), _family())  # fmt: skip
 
 
 def _copy_speed() -> Iterator[Goal]:
@@ -149,3 +156,14 @@ def _sanitizer() -> Iterator[Goal]:
                 number=6, statement="findings of Compute Sanitizer", source="sanitizer",
                 place=f"{tool}, {regime}", most=0.0,
             )  # fmt: skip
+
+
+def _family() -> Iterator[Goal]:
+    for name, operator in OPERATORS.items():
+        for aim in operator.aims:
+            for case in operator.cases:
+                yield Goal(
+                    number=aim.number, statement=aim.statement, source=f"{FAMILY}{name}",
+                    place=case.asked, point=Point(case.dtype, case.rows, case.cols), variant=OURS,
+                    against=aim.column, least=aim.least, most=aim.most, slow=aim.slow,
+                )  # fmt: skip

@@ -25,10 +25,13 @@ from experiments.claim import Condition, Measure
 from experiments.claims import recorded_sweep
 from experiments.counts import read_beside
 from experiments.estimate import Beside, NotApplicable, Recorded, estimate
+from experiments.family.operator import TORCH
+from experiments.family.tables import read_tidy
 from experiments.goal import (
     ALLOWED,
     BEFORE,
     BEST_PEER,
+    FAMILY,
     MORE_NS,
     MORE_SHARE,
     PARTS,
@@ -108,9 +111,12 @@ class Evidence:
     def of(cls, folder: Path) -> "Evidence":
         """From results/<source>.  Raises BadTable naming the file that is none."""
         names = {goal.source for goal in goals()} - set(TABLES)
+        family = {name for name in names if name.startswith(FAMILY)}
+        names -= family
         sweeps = {name: recorded_sweep(name, folder / "raw", folder / "tidy") for name in names}
         rivals = {name: with_rivals(found) if found else None for name, found in sweeps.items()}
-        return cls(rivals, {name: _table(folder, name) for name in TABLES})
+        tables = {name: _table(folder, name) for name in TABLES}
+        return cls(rivals, tables | {name: _of_operator(folder, name) for name in family})
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame | None:
@@ -120,6 +126,16 @@ def _table(folder: Path, name: str) -> pd.DataFrame | None:
     try:
         return read_beside(path, TABLES[name])
     except (BadTable, OSError, ValueError) as error:
+        raise BadTable(f"{path} is not a table of this project: {error}") from error
+
+
+def _of_operator(folder: Path, source: str) -> pd.DataFrame | None:
+    path = folder / "family" / "tidy" / f"{source.removeprefix(FAMILY)}.csv"
+    if not path.exists():
+        return None
+    try:
+        return read_tidy(path)
+    except BadTable as error:
         raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
@@ -151,9 +167,11 @@ def with_rivals(recorded: Recorded) -> Recorded:
 
 def find(goal: Goal, evidence: Evidence) -> Found:
     """The number of ``goal``.  Raises NotApplicable where there is none."""
+    table = evidence.tables.get(goal.source)
+    if goal.source.startswith(FAMILY):
+        return _aimed(goal, table)
     if goal.source not in TABLES:
         return _speed(goal, evidence.sweeps.get(goal.source))
-    table = evidence.tables.get(goal.source)
     if table is None:
         raise NotApplicable(f"there is no {goal.source}.csv")
     if goal.source == "sanitizer":
@@ -187,6 +205,29 @@ def _findings(goal: Goal, table: pd.DataFrame) -> Found:
     # A wrong result is one too.
     value = float(max(row["errors"] + row["warnings"], row["status"] == "wrong"))
     return Found(value, value, value, note=row["reason"], stale=row["stale"])
+
+
+def _aimed(goal: Goal, table: pd.DataFrame | None) -> Found:
+    """The column that the goal of an operator names."""
+    if table is None:
+        raise NotApplicable(f"{goal.source} was not measured")
+    at = table[(table[POINT] == pd.Series(goal.point._asdict())[POINT]).all(axis=1)]
+    at = at[at["asked"] == goal.place].set_index("implementation")
+    if goal.variant not in at.index:
+        raise NotApplicable(f"{goal.source} has no such row")
+    row, torch = at.loc[goal.variant], at["fraction_of_ceiling"].get(TORCH, math.nan)
+    if row["status"] != "ok":
+        raise NotApplicable(f"{row['status']}: {row['reason']}")
+    if math.isfinite(goal.slow) and not torch < goal.slow:
+        raise NotApplicable(f"no goal there: torch reaches {torch:.2f} of the ceiling")
+    value = row[goal.against]
+    if math.isnan(value):
+        raise NotApplicable("nothing that it is compared with was timed")
+    low, high = (row.get(f"{goal.against}_{end}", value) for end in ("low", "high"))
+    # What has no interval is no time.
+    single = f"{goal.against}_low" in row and row["n_blocks"] < LEAST_BLOCKS
+    note = f"{row['median_us']:,.4g} µs"
+    return Found(value, low, high, note=note, stale=bool(row["stale"]), single=single)
 
 
 def _speed(goal: Goal, recorded: Recorded | None) -> Found:

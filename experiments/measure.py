@@ -90,11 +90,11 @@ def main(
 def _measure_block(*arguments) -> None:
     from experiments.block import measure_block
 
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     measure_block(*arguments)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Leave the GPU to the next run where this one is killed."""
     if parent := parent_process():
         parent.join()

@@ -31,3 +31,15 @@ TRANSFORMER_FIGURES: dict[str, str] = {
     "transformer": "training.csv",
     "decoding": "decoding.csv",
 }
+
+# Those of the operators beside the softmax, each with the script that draws its table.
+OPERATOR_FIGURES: dict[str, str] = {
+    "factors": "operators",
+    "masks": "operators",
+    "columns": "operator_columns",
+    "backward": "operators",
+    "cross_entropy": "operators",
+    "topk_softmax": "operator_latency",
+    "sample": "operator_latency",
+    "attention": "attention",
+}

@@ -88,6 +88,19 @@ LOOKS: Mapping[str, Look] = {
     "liger":                 Look("Liger", YELLOW, "H", LONG),
     "quack":                 Look("QuACK", BLUE, "X"),
     "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),
+    # Of the operators beside the softmax (experiments/family).
+    "add":                   Look("torch.add (ceiling)", "#4D4D4D", (2, 2, 0), DASHED),
+    "ours":                  Look("this project", PURPLE, (11, 1, 0)),
+    "plain":                 Look("this project, plain softmax", PURPLE, (5, 1, 36), DOTTED),
+    "torch":                 Look("torch", BLACK, (20, 0, 0)),
+    "torch_steps":           Look("torch, steps", GREY, (3, 0, 180), DOTTED),
+    "torch_topk_first":      Look("torch, topk first", GREY, (3, 2, 0), DOTTED),
+    "torch_flash":           Look("torch, FlashAttention", GREEN, (4, 0, 0)),
+    "torch_cudnn":           Look("torch, cuDNN", VERMILLION, (4, 0, 45), LONG),
+    "torch_efficient":       Look("torch, memory-efficient", BLUE, (6, 2, 0), DASHED),
+    "torch_math":            Look("torch, math", GREY, (3, 2, 180), DOTTED),
+    "transposed":            Look("by rows, with transpositions", ORANGE, (4, 2, 45), DASHED),
+    "unfused":               Look("matmul, softmax, matmul", YELLOW, (8, 2, 0), DASHDOT),
 }
 # fmt: on
 

@@ -16,7 +16,7 @@ from experiments.sweeps import SWEEPS
 from experiments.tables import read_raw
 from experiments.variation import variation
 from experiments.verdict import VERDICTS
-from figures import FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
 from workflow import minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
@@ -58,6 +58,7 @@ EXPERIMENTS = (
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
     Experiment("transformer", GPU, tuple(TRANSFORMER_FIGURES), "transformer"),
+    Experiment("family", f"{GPU}, asked for by name", tuple(OPERATOR_FIGURES)),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
     Experiment("paper", "the above", ("paper.pdf",)),
     Experiment("blog", "the above", ("blog.html",)),

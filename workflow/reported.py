@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from figures import FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
 from workflow.tables import PROFILE_FIGURES
 
 CAPTIONS = Path(__file__).parent / "report"
@@ -14,6 +14,8 @@ def category(figure: str) -> str:
     """The heading under which ``figure`` stands."""
     if figure in FIGURES:
         return "Sweeps"
+    if figure in OPERATOR_FIGURES:
+        return "Operators beside the softmax"
     if figure in PROFILE_FIGURES:
         return "Counted by Nsight Compute"
     if figure in TRANSFORMER_FIGURES:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments import ncu, sanitizer
+from experiments.family import OPERATORS
 from experiments.hardware import gpu_of
 from figures import TRANSFORMER_FIGURES
 from workflow.source import DEFAULT_ARCHIVE, Source, archives
@@ -77,6 +78,35 @@ def made(source: str, *names: str) -> list[str]:
         archive = Source(source, source.removeprefix(PREFIX), local=False)
         return [f"results/{source}/{name}" for name in names if archive.holds(name)]
     return [path for name in names if Path(path := f"results/{source}/{name}").exists()]
+
+
+def operators_of(source: str) -> list[str]:
+    """The operators beside the softmax that an archive holds, or that a local run has measured."""
+    return [name for name in OPERATORS if made(source, raw_operator(name))]
+
+
+def raw_operator(name: str) -> str:
+    """The samples of operator ``name``, in the folder of a source."""
+    return f"family/raw/{name}.csv.gz"
+
+
+def tidy_operators(source: str) -> list[str]:
+    """The tidy tables of those that operators_of names."""
+    return [f"results/{source}/family/tidy/{name}.csv" for name in operators_of(source)]
+
+
+def operator_figures(source: str, names: Iterable[str]) -> list[str]:
+    """The figures of the operators ``names``."""
+    return [
+        f"results/{source}/family/figures/{name}.{suffix}"
+        for name in names
+        for suffix in ("svg", "png", "pdf")
+    ]
+
+
+def drawn_operators(run: Source) -> list[str]:
+    """The operators that `snakemake family` draws: all on a GPU, those recorded of an archive."""
+    return list(OPERATORS) if run.local else operators_of(run.name)
 
 
 def measured_layouts(source: str, run: Source) -> list[str]:

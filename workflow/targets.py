@@ -14,6 +14,7 @@ from workflow.tables import (
     SANITIZER,
     TRANSFORMER,
     agreement,
+    drawn_operators,
     profiled,
     sanitized,
     transformed,
@@ -48,6 +49,12 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
             folder = source.archive.relative_to(ROOT)
             raise WorkflowError(
                 f"no profile: {unprofiled(source)}; {folder} holds no {PROFILE} yet"
+            )
+        if target == "family" and not drawn_operators(source):
+            folder = source.archive.relative_to(ROOT)
+            raise WorkflowError(
+                f"{folder} holds no operators yet, and family needs a GPU to measure them; "
+                "family_smoke tries their path without one"
             )
         if target == "sanitize" and not sanitized(source):
             folder = source.archive.relative_to(ROOT)

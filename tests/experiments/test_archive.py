@@ -10,7 +10,9 @@ import typer
 
 from experiments import archive
 from experiments.archive import ingest, pack
-from experiments.hardware import environment_sha256
+from experiments.family import archived
+from experiments.family.archived import samples as operator_file
+from experiments.hardware import environment_sha256, of_sweep
 from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
 from experiments.sweeps import MODES, SWEEPS
@@ -18,6 +20,7 @@ from experiments.tables import write_raw
 from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
+from tests.experiments.family.made import raw_of
 from tests.experiments.raw import Row, blocks, raw
 from tests.experiments.trained import decoded, trained
 from tests.experiments.watched import sanitized
@@ -295,6 +298,76 @@ def test_the_transformer_is_packed_where_there_are_both_tables(
     (results / "decoding.csv").write_text("a\n1\n")
     said = refusal(results, tmp_path / "other", capsys)
     assert "decoding.csv is not what the transformer gives: missing or unknown columns" in said
+
+
+def measure_operator(results: Path, name: str, **changes: object) -> str:
+    """Samples of operator ``name`` in a run; their file in it."""
+    path = results / operator_file(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {"env_sha256": environment_sha256(FACTS), **changes}
+    write_raw(raw_of(name, **facts), path)
+    return operator_file(name)
+
+
+def test_operators_are_packed_where_there_are_some(results: Path, packed: Path, tmp_path: Path):
+    assert not [name for name in sums(packed) if name.startswith("family/")]
+    made = [measure_operator(results, name) for name in ("columns", "sample")]
+    pack(results, packed)
+    assert {name for name in sums(packed) if name.startswith("family/")} == set(made)
+    ingest(packed, tmp_path)
+    assert (tmp_path / made[0]).read_bytes() == (results / made[0]).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"kernel_sha256": "c" * 64}, "the code of columns has changed since"),
+        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
+        ({"env_sha256": "c" * 64}, "another environment"),
+        ({"block": 0}, "holds 1 blocks; an archive holds 3"),
+    ],
+)
+def test_operators_of_other_code_are_not_packed(
+    changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    name = measure_operator(results, "columns", **changes)
+    said = refusal(results, tmp_path, capsys)
+    assert name in said
+    assert expected in said
+
+
+def test_a_damaged_table_of_an_operator_is_not_packed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (results / measure_operator(results, "columns")).write_bytes(b"nothing")
+    assert "columns.csv.gz is not a raw table of an operator" in refusal(results, tmp_path, capsys)
+
+
+def test_operators_are_kept_while_their_code_is_todays(
+    results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("columns", "sample", "masks"):
+        measure_operator(results, name)
+    pack(results, packed)
+    for name in ("columns", "sample"):
+        (results / operator_file(name)).unlink()
+    digest = archived.sha256_of
+    monkeypatch.setattr(archived, "sha256_of", lambda n: "new" if n == "sample" else digest(n))
+    again = json.dumps({**FACTS, "measured_utc": "2030-01-01"})
+    (results / "hardware.json").write_text(again)
+    pack(results, packed, keep=True)
+    held = {name for name in sums(packed) if name.startswith("family/")}
+    assert held == {operator_file("columns"), operator_file("masks")}
+    told = json.loads((packed / "hardware.json").read_text())
+    assert "measured_utc" not in of_sweep(told, "family/columns")
+    assert of_sweep(told, "family/masks")["measured_utc"] == "2030-01-01"
+    # What is stale is kept where a part is packed, and what is asked for anew is not.
+    pack(results, packed, keep=True)
+    monkeypatch.setattr(archived, "sha256_of", lambda n: "new" if n == "columns" else digest(n))
+    pack(results, packed, part=True)
+    assert operator_file("columns") in sums(packed)
+    assert verify(packed, operator_file("columns"))
 
 
 def test_a_large_archive_is_refused(

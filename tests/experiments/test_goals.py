@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from experiments.estimate import NotApplicable, Recorded
-from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FRONTIER, Goal, goals
+from experiments.family import OPERATORS
+from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal, goals
 from experiments.goals import GOALS, Evidence, Found, evaluate, find, markdown, outcome, with_rivals
 from experiments.layout import LAYOUTS
 from experiments.sweeps import SWEEPS, Point
@@ -18,6 +19,7 @@ from experiments.tidy import tidy
 from kernels.frontier.plans import REGIMES
 from tests.commands import ROOT, module
 from tests.experiments.counted import counted
+from tests.experiments.family.made import tidy_of
 from tests.experiments.raw import Row, blocks, raw
 from tests.experiments.watched import placed_rows, sanitized
 
@@ -181,6 +183,66 @@ def test_findings_count_where_the_planted_fault_was_found():
     assert outcomes(blind) == {"unknown"}
 
 
+def aimed(operator: str, column: str, value: float, **torch: float) -> dict[str, int]:
+    """Outcomes of the goals of ``operator`` in ``column``, where that is ``value`` throughout."""
+    table = tidy_of(operator)
+    ours, peer = (table["implementation"] == name for name in ("ours", "torch"))
+    for end in ("", "_low", "_high"):
+        if f"{column}{end}" in table:
+            table.loc[ours, f"{column}{end}"] = value
+    for name, told in torch.items():
+        table.loc[peer, name] = told
+    some = [g for g in goals() if g.source == f"{FAMILY}{operator}" and g.against == column]
+    kept = Evidence({}, {f"{FAMILY}{operator}": table})
+    made = evaluate(kept, "archive-test-gpu")
+    named = made["statement"].isin({g.statement for g in some})
+    mine = made[(made["measured"] == f"{FAMILY}{operator}") & named]
+    assert len(mine) == len(some)
+    return mine["outcome"].value_counts().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("operator", "column", "met", "missed"),
+    [
+        ("factors", "fraction_of_plain", 0.951, 0.949),
+        ("masks", "fraction_of_plain", 0.951, 0.949),
+        ("columns", "fraction_of_ceiling", 0.901, 0.899),
+        ("backward", "fraction_of_ceiling", 0.951, 0.949),
+        ("cross_entropy", "extra_share", 0.009, 0.011),
+    ],
+)
+def test_operators_are_judged_by_what_they_aim_at(
+    operator: str, column: str, met: float, missed: float
+):
+    count = len(OPERATORS[operator].cases)
+    assert aimed(operator, column, met) == {"met": count}
+    assert aimed(operator, column, missed) == {"missed": count}
+
+
+def test_twice_torchs_speed_is_a_goal_where_torch_is_slow():
+    count = len(OPERATORS["columns"].cases)
+    slow, fast = ({"fraction_of_ceiling": share} for share in (0.44, 0.46))
+    assert aimed("columns", "speedup_vs_torch", 2.01, **slow) == {"met": count}
+    assert aimed("columns", "speedup_vs_torch", 1.99, **slow) == {"missed": count}
+    assert aimed("columns", "speedup_vs_torch", 1.99, **fast) == {"unknown": count}
+
+
+def test_an_operator_that_was_not_timed_is_unknown_and_earlier_code_stale():
+    wanted = next(g for g in goals() if g.source == f"{FAMILY}backward")
+    for table, why in (
+        (None, "family/backward was not measured"),
+        (tidy_of("backward", "smoke"), "has no such row"),
+        (tidy_of("backward").assign(status="wrong", reason="off by 1"), "wrong: off by 1"),
+        (tidy_of("backward").assign(fraction_of_ceiling=float("nan")), "nothing that it is"),
+    ):
+        with pytest.raises(NotApplicable, match=why):
+            find(wanted, Evidence({}, {wanted.source: table}))
+    old = Evidence({}, {wanted.source: tidy_of("backward", kernel_sha256="c" * 64)})
+    assert judged(wanted, old) == "stale"
+    single = tidy_of("backward").assign(n_blocks=1)
+    assert judged(wanted, Evidence({}, {wanted.source: single})) == "open"
+
+
 def test_goals_are_asked_where_the_sweeps_measure():
     some = list(goals())
     for each in some:
@@ -228,6 +290,17 @@ def test_the_command_writes_both_files(tmp_path: Path):
     texts = {"place": "", "note": "", "dtype": ""}
     made = validated(GOALS, read_csv(made_files[0]).fillna(texts))
     assert set(made.loc[made["measured"] != "profile", "outcome"]) == {"unknown"}
+    tidy_folder = tmp_path / "family" / "tidy"
+    tidy_folder.mkdir(parents=True)
+    tidy_of("columns").to_csv(tidy_folder / "columns.csv", index=False)
+    assert module(*command).returncode == 0
+    again = read_csv(made_files[0])
+    of_columns = again["measured"] == f"{FAMILY}columns"
+    assert "met" in set(again.loc[of_columns, "outcome"])
+    (tidy_folder / "columns.csv").write_text("a,b\n")
+    odd = module(*command)
+    assert (odd.returncode, "Traceback" in odd.stdout) == (2, False)
+    assert f"{tidy_folder / 'columns.csv'} is not a table of this project" in odd.stdout
     (tmp_path / "profile.csv").write_text("a,b\n")
     broken = module(*command)
     assert broken.returncode == 2

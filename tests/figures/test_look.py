@@ -1,7 +1,15 @@
 """Every variant has its own look, and the table of looks holds no stray lines."""
 
+from experiments.family import OPERATORS
+from experiments.family.others import COPIES
 from figures.look import LOOKS, drawn, in_order, look
 from kernels.registry import BY_NAME
+
+IMPLEMENTATIONS = {each.name for o in OPERATORS.values() for each in o.implementations}
+
+
+def test_every_implementation_of_an_operator_has_an_explicit_look():
+    assert sorted(IMPLEMENTATIONS - set(COPIES) - set(LOOKS)) == []
 
 
 def test_every_variant_has_an_explicit_look():
@@ -9,7 +17,7 @@ def test_every_variant_has_an_explicit_look():
 
 
 def test_every_look_is_of_a_variant():
-    assert sorted(set(LOOKS) - set(BY_NAME) - {"copy"}) == []
+    assert sorted(set(LOOKS) - set(BY_NAME) - IMPLEMENTATIONS - {"copy"}) == []
 
 
 def test_no_two_variants_look_the_same():

@@ -70,6 +70,8 @@ RECORDS = [
         for path in transformed(SOURCE)
         if Path(path).name in RECORDED.get(SOURCE.gpu, [])
     ),
+    # The operators that were measured.
+    *made(SOURCE.name, *map(raw_operator, OPERATORS)),
 ]
 
 

@@ -91,8 +91,12 @@ rule outcomes:
         expand("experiments/sweeps/{sweep}.py", sweep=["sweep", *SWEEPS]),
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
-        # Counting and sanitizing are asked for by name.
+        "experiments/family/tables.py",
+        # A goal of an operator is judged at its cases.
+        expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
+        # Counting, sanitizing and the operators are asked for by name.
         lambda wildcards: made(wildcards.source, "profile.csv", "sanitizer.csv"),
+        lambda wildcards: tidy_operators(wildcards.source),
         layouts=lambda wildcards: measured_layouts(wildcards.source, SOURCE),
     output:
         csv="results/{source}/goals.csv",

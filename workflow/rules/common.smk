@@ -11,6 +11,13 @@ def device_of(wildcards):
     return "cpu" if wildcards.source == "local-cpu" else "cuda"
 
 
+def warmed(wildcards):
+    """On a GPU everything is compiled first, on all cores at once."""
+    if wildcards.source == "local-cpu":
+        return []
+    return ancient(f"results/{wildcards.source}/family/warm.csv")
+
+
 def figures_of(sweep, source):
     return [
         f"results/{source}/figures/{figure}.{suffix}"

@@ -13,6 +13,8 @@ DRAWN = [
         if transformed(SOURCE) and not SOURCE.local
         else []
     ),
+    # So are the operators.
+    *operator_figures(SOURCE.name, [] if SOURCE.local else operators_of(SOURCE.name)),
     *rules.resources_figure.output,
     *rules.regimes_figure.output,
 ]

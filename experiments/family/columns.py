@@ -1,0 +1,113 @@
+"""Is a softmax along another dimension than the last as near to copy speed, without transposing?
+
+Predicts 0.9 of copy where strips of adjacent places are held, three quarters of that where rows are
+so many, or places so few, that they are read twice; twice torch's speed and more where torch is
+below 0.45 of copy.  Compared: torch, compiled too, and kernels.softmax, which transposes, computes
+rows and transposes again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kernels
+from experiments.family import exact
+from experiments.family.later import check, columns, torch
+from experiments.family.operator import (
+    OURS,
+    TORCH,
+    Aim,
+    Call,
+    Case,
+    Error,
+    Implementation,
+    Operator,
+)
+from experiments.family.others import COMPILED, compiled, copies
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SQUARE, TALL, WIDE, INNER = "square", "tall", "wide", "inner"
+SHAPES = {
+    SQUARE: ((1, 2048, 2048), (1, 4096, 4096), (1, 8192, 8192)),
+    TALL: ((1, 1_000_000, 64), (1, 131_072, 512)),
+    WIDE: ((1, 64, 1_000_000), (1, 512, 131_072)),
+    INNER: ((32, 4096, 512),),
+}
+SLOW = 0.45
+
+
+def of_shape(asked: str, dtype: str, shape: tuple[int, int, int]) -> Case:
+    """Softmaxes along the middle of (outer, cols, inner)."""
+    outer, cols, inner = shape
+    return Case(asked, dtype, shape, outer * inner, cols)
+
+
+CASES = tuple(
+    of_shape(asked, dtype, shape)
+    for dtype in ("bfloat16", "float32")
+    for asked, shapes in SHAPES.items()
+    for shape in shapes
+)
+
+
+def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
+    """Planted input (outer, cols, inner), and an output."""
+    outer, cols, inner = case.shape
+    x = check.planted(case.rows, cols, getattr(torch, case.dtype), device, seed)
+    x = x.view(outer, inner, cols).transpose(1, 2).contiguous()
+    return x, torch.empty_like(x)
+
+
+def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
+    return exact.softmax_error(case, tensors[0].movedim(1, -1), result.movedim(1, -1))
+
+
+def n_bytes(case: Case) -> int:
+    return 2 * case.tensor_bytes
+
+
+def ours(case: Case, device: str) -> Call:
+    """The kernels themselves: kernels.softmax does not choose them yet."""
+    if device == "cpu":
+        return transposed(case, device)
+    return lambda x, out: columns.softmax(x, 1, out)
+
+
+def transposed(case: Case, device: str) -> Call:
+    return lambda x, out: kernels.softmax(x, 1, out=out)
+
+
+def in_torch(case: Case, device: str) -> Call:
+    return lambda x, out: torch.softmax(x, 1, out=out)
+
+
+def by_compiler(case: Case, device: str) -> Call:
+    return compiled(lambda x, out: out.copy_(x.softmax(1)), case, device)
+
+
+OPERATOR = Operator(
+    cases=CASES,
+    quick=tuple(of_shape(asked, "bfloat16", SHAPES[asked][-1]) for asked in (SQUARE, INNER)),
+    smoke=(of_shape(SQUARE, "float32", (1, 9, 7)), of_shape(INNER, "bfloat16", (3, 5, 4))),
+    tensors=tensors,
+    outputs=1,
+    error=error,
+    n_bytes=n_bytes,
+    implementations=(
+        Implementation(OURS, ours),
+        Implementation(TORCH, in_torch),
+        Implementation(COMPILED, by_compiler),
+        Implementation("transposed", transposed),
+        *copies(to=-1),
+    ),
+    code=("frontier/columns.py", "frontier/columns_*.cu"),
+    aims=(
+        Aim(9, "fraction of copy along other dimensions", "fraction_of_ceiling", least=0.9),
+        Aim(
+            9, "speed over torch's along other dimensions, where that is below 0.45 of copy",
+            "speedup_vs_torch", least=2.0, slow=SLOW,
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,160 @@
+"""What does the loss of a vocabulary take, alone and with its gradient in place of the logits?
+
+Predicts no intermediate of the logits' size, so that the loss moves the logits once and the loss
+with its gradient twice; torch moves them four times and keeps two copies.  Compared: torch, as it
+is and compiled, Liger's function and QuACK's, the latter two in place as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kernels
+from experiments.family import exact
+from experiments.family.later import check, launch, torch
+from experiments.family.operator import (
+    OURS,
+    TORCH,
+    Aim,
+    Call,
+    Case,
+    Error,
+    Implementation,
+    Operator,
+    chosen,
+    in_rows,
+)
+from experiments.family.others import COMPILED, compiled, copies
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LOSS, GRADIENT = "loss", "loss and gradient"
+VOCABULARIES = (32_000, 50_257, 128_256, 151_936, 262_144)
+SHAPES = (*((4096, cols) for cols in VOCABULARIES), (8192, 32_000), (8192, 128_256))
+CASES = (
+    *(in_rows(a, "bfloat16", *shape) for a in (LOSS, GRADIENT) for shape in SHAPES),
+    *(in_rows(a, "float32", 4096, cols) for a in (LOSS, GRADIENT) for cols in VOCABULARIES),
+)
+TARGET_BYTES = 8
+# torch rounds log-probabilities to the logits' type: one near -12 is off by 2^-5 in bfloat16.
+ROUNDED = {"float32": 5e-5, "bfloat16": 5e-2}
+EXTRA_SHARE = 0.01
+
+
+def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
+    """Planted logits, and a class of each row."""
+    x = check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed)
+    generator = torch.Generator(device).manual_seed(seed + 1)
+    return x, torch.randint(case.cols, (case.rows,), generator=generator, device=device)
+
+
+def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
+    """Of the mean loss; of a gradient's elements relative to them, or to 1/N where that is more."""
+    x, target = tensors
+    if case.asked == LOSS:
+        tolerance, _ = exact.relative(case)
+        right = _losses(x, target).mean()
+        return Error(float((result.double() - right).abs() / right.abs().clamp_min(1.0)), tolerance)
+
+    def of_rows(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        p = torch.softmax(x.double(), -1)
+        one = torch.zeros_like(p).scatter_(1, target[:, None], 1.0)
+        unit = p.clamp_min(1 / case.cols) + one
+        return (p - one) / case.rows, unit / case.rows
+
+    return Error(exact.largest_error(result, of_rows, x, target), ROUNDED[case.dtype])
+
+
+def _losses(x: Tensor, target: Tensor) -> Tensor:
+    step = max(1, exact.CHUNK_ELEMENTS // x.shape[1])
+    parts = zip(x.split(step), target.split(step), strict=True)
+    each = [
+        torch.nn.functional.cross_entropy(x.double(), target, reduction="none")
+        for x, target in parts
+    ]
+    return torch.cat(each)
+
+
+def n_bytes(case: Case) -> int:
+    return (1 if case.asked == LOSS else 2) * case.tensor_bytes + TARGET_BYTES * case.rows
+
+
+def differentiated(loss_of: Call, case: Case) -> Call:
+    """``loss_of`` (logits, target), or the gradient of it: of logits that are no leaf."""
+    if case.asked == LOSS:
+        return loss_of
+
+    def gradient(x: Tensor, target: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        x = x.view(x.shape)
+        return torch.autograd.grad(loss_of(x, target), x)[0]
+
+    return gradient
+
+
+def ours(case: Case, device: str) -> Call:
+    """The public function, and autograd."""
+    in_place = case.asked == GRADIENT
+    return differentiated(
+        lambda x, target: kernels.cross_entropy(x, target, inplace=in_place), case
+    )
+
+
+def in_torch(case: Case, device: str) -> Call:
+    return differentiated(torch.nn.functional.cross_entropy, case)
+
+
+def by_compiler(case: Case, device: str) -> Call:
+    cross_entropy = torch.nn.functional.cross_entropy
+    return differentiated(compiled(lambda x, target: cross_entropy(x, target), case, device), case)
+
+
+def liger(case: Case, device: str) -> Call:
+    launch.load("liger")
+    from liger_kernel.ops.cross_entropy import (  # pyright: ignore[reportMissingImports]
+        LigerCrossEntropyFunction,
+    )
+
+    return differentiated(
+        lambda x, target: LigerCrossEntropyFunction.apply(x, target, None)[0], case
+    )
+
+
+def quack(case: Case, device: str) -> Call:
+    launch.load("quack")
+    from quack.cross_entropy import cross_entropy  # pyright: ignore[reportMissingImports]
+
+    in_place = case.asked == GRADIENT
+    return differentiated(
+        lambda x, target: cross_entropy(x, target, inplace_backward=in_place), case
+    )
+
+
+OPERATOR = Operator(
+    cases=CASES,
+    quick=chosen(CASES[: 2 * len(SHAPES)], 50_257),
+    smoke=(in_rows(LOSS, "float32", 5, 33), in_rows(GRADIENT, "bfloat16", 5, 33)),
+    tensors=tensors,
+    error=error,
+    n_bytes=n_bytes,
+    implementations=(
+        Implementation(OURS, ours, overwrites=True),
+        Implementation(TORCH, in_torch),
+        Implementation(COMPILED, by_compiler),
+        # It asks the GPU how many targets count, and waits.
+        Implementation("liger", liger, graph=False, overwrites=True),
+        Implementation("quack", quack, overwrites=True),
+        *copies(),
+    ),
+    code=(
+        "cross_entropy_api.py", "cross_entropy_ops.py", "frontier/cross_entropy.py",
+        "frontier/cross_entropy_*.cu",
+    ),
+    aims=(
+        Aim(
+            11, "memory of a cross-entropy beyond its logits, of theirs", "extra_share",
+            most=EXTRA_SHARE,
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,69 @@
+"""Tables of operators as a GPU would give them: each implementation at each case, by formula."""
+
+from itertools import product
+from typing import Any
+from zlib import crc32
+
+import pandas as pd
+
+from experiments.family import OPERATORS
+from experiments.family.fingerprint import sha256_of
+from experiments.family.operator import BLOCKS, Case, Implementation
+from experiments.family.tables import RAW, SCHEMA_VERSION
+from experiments.family.tidy import tidy
+from experiments.tables import validated
+
+COMMIT = "a" * 40
+BYTES_PER_NS = 4000.0
+# Shares of the memory's speed; others have one by their names.
+SHARES = {"copy_torch": 1.0, "copy_memcpy": 0.98, "add": 1.0, "ours": 0.97, "plain": 0.98}
+SKIPPED = "quack"  # as if it were not installed
+READING = {
+    "sm_clock_mhz": 1980.0, "mem_clock_mhz": 2619.0, "power_w": 300.0, "temp_c": 40.0,
+    "throttle_mask": 0.0, "other_processes": 0.0,
+}  # fmt: skip
+
+
+def share(name: str) -> float:
+    return SHARES.get(name, 0.2 + crc32(name.encode()) % 50 / 100)
+
+
+def row(operator: str, each: Implementation, case: Case, block: int, **changes: Any) -> dict:
+    """One good sample, with ``changes``."""
+    ideal = (each.n_bytes or OPERATORS[operator].n_bytes)(case)
+    facts = {
+        "schema_version": SCHEMA_VERSION, "operator": operator, "implementation": each.name,
+        "asked": case.asked, "dtype": case.dtype, "shape": "x".join(map(str, case.shape)),
+        "rows": case.rows, "cols": case.cols, "ideal_bytes": ideal,
+        "flops": OPERATORS[operator].flops(case), "block": block, "order": 0, "sample": 0,
+        "time_ns": 2000 + ideal / BYTES_PER_NS / share(each.name) * (1 + block / 1000),
+        "timer": "graph", "l2": "cold", "status": "ok", "reason": "", "error": 1e-6,
+        "tolerance": 1e-2, "extra_bytes": 1024.0, **READING,
+        "kernel_sha256": sha256_of(operator), "code_commit": COMMIT, "env_sha256": "b" * 64,
+        "t_utc": "2026-01-01T00:00:00.000000Z",
+    }  # fmt: skip
+    assert set(changes) <= set(facts)
+    return {**facts, **changes}
+
+
+def stopped(status: str, reason: str) -> dict[str, Any]:
+    """Changes to a row that was not timed."""
+    return {
+        "status": status, "reason": reason, "time_ns": float("nan"), "timer": "none", "l2": "none",
+        "extra_bytes": float("nan"), **dict.fromkeys(READING, float("nan")),
+    }  # fmt: skip
+
+
+def raw_of(operator: str, mode: str = "full", **changes: Any) -> pd.DataFrame:
+    """A RAW table of a whole run, in which one implementation is missing."""
+    rows = []
+    for case, block in product(OPERATORS[operator].in_mode(mode), range(BLOCKS[mode])):
+        for each in OPERATORS[operator].implementations:
+            missing = stopped("skipped", "not installed") if each.name == SKIPPED else {}
+            rows.append({**row(operator, each, case, block, **missing), **changes})
+    return validated(RAW, pd.DataFrame(rows)[list(RAW.columns)])
+
+
+def tidy_of(operator: str, mode: str = "full", **changes: Any) -> pd.DataFrame:
+    """The TIDY table of it."""
+    return tidy(raw_of(operator, mode, **changes))

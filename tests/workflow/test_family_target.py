@@ -1,0 +1,89 @@
+"""`snakemake family`: all operators on a GPU, those recorded of an archive, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.family import OPERATORS
+from experiments.family.archived import samples
+from experiments.hardware import environment_sha256
+from experiments.listing import digest
+from experiments.tables import write_raw
+from tests.experiments.family.made import raw_of
+from tests.workflow.checkout import snakemake
+from tests.workflow.recorded import ARCHIVE, GPU, SOURCE
+from workflow.source import Source
+from workflow.tables import drawn_operators, operators_of, tidy_operators
+
+CONFIG = ["--config", f"source={SOURCE}"]
+LOCAL = f"local-{GPU}"
+
+
+def add(copy: Path, *names: str) -> None:
+    """As if the archive had been packed with the operators ``names``."""
+    archive = copy / ARCHIVE
+    facts = json.loads((archive / "hardware.json").read_text())
+    with (archive / "SHA256SUMS").open("a") as listing:
+        for name in names:
+            path = archive / samples(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_raw(raw_of(name, env_sha256=environment_sha256(facts)), path)
+            listing.write(f"{digest(path)}  {samples(name)}\n")
+
+
+def test_an_archive_without_operators_is_named_in_one_sentence(copy: Path):
+    done = snakemake(copy, "family", *CONFIG)
+    assert done.returncode != 0
+    assert f"experiments/archive/{GPU} holds no operators yet" in done.stdout
+    assert "Traceback" not in done.stdout
+    listed = snakemake(copy, "--dry-run", *CONFIG)
+    assert listed.returncode == 0, listed.stdout
+    assert "rule family" not in listed.stdout
+
+
+def test_what_an_archive_holds_is_drawn_reported_and_judged(copy: Path):
+    add(copy, "columns", "sample")
+    done = snakemake(copy, "family", "goals", *CONFIG)
+    assert done.returncode == 0, done.stdout
+    made = copy / "results" / SOURCE
+    drawn = {path.name for path in (made / "family" / "figures").iterdir()}
+    assert drawn == {f"{n}.{s}" for n in ("columns", "sample") for s in ("svg", "png", "pdf")}
+    table = pd.read_csv(made / "goals.csv")
+    of_family = table[table["measured"].str.startswith("family/")]
+    known = of_family["outcome"] != "unknown"
+    assert set(of_family.loc[known, "measured"]) == {"family/columns"}
+    listed = snakemake(copy, "--dry-run", "--forceall", *CONFIG)
+    assert f"results/{SOURCE}/family/figures/columns.svg" in listed.stdout
+    assert f"results/{SOURCE}/family/figures/backward.svg" not in listed.stdout
+
+
+@pytest.mark.usefixtures("gpu", "tools")
+def test_a_gpu_measures_them_when_asked_and_not_otherwise(copy: Path):
+    asked = snakemake(copy, "--dry-run", "family")
+    assert asked.returncode == 0, asked.stdout
+    assert asked.stdout.count("rule family_measure:") >= len(OPERATORS)
+    assert "rule family_warm:" in asked.stdout
+    assert "rule measure:" not in asked.stdout
+    for target in ((), ("archive",)):
+        other = snakemake(copy, "--dry-run", *target)
+        assert other.returncode == 0, other.stdout
+        assert "rule family_measure:" not in other.stdout
+    path = copy / "results" / LOCAL / samples("columns")
+    path.parent.mkdir(parents=True)
+    write_raw(raw_of("columns"), path)
+    packed = snakemake(copy, "--dry-run", "archive")
+    assert f"results/{LOCAL}/{samples('columns')}" in packed.stdout
+
+
+def test_which_operators_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run = Source("local-a", "a", local=True)
+    assert drawn_operators(run) == list(OPERATORS)
+    assert operators_of("local-a") == tidy_operators("local-a") == []
+    path = tmp_path / "results" / "local-a" / samples("masks")
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert operators_of("local-a") == ["masks"]
+    assert tidy_operators("local-a") == ["results/local-a/family/tidy/masks.csv"]

@@ -1,0 +1,119 @@
+# The operators beside the softmax: measured when asked for by name, drawn where they are recorded.
+from experiments.family.fingerprint import sha256_of
+
+FAMILY = [
+    f"experiments/family/{name}.py"
+    for name in ("measure", "block", "exact", "operator", "others")
+]
+
+
+rule family_warm:
+    """Compile what the operators' cases will run."""
+    input:
+        ancient("results/{source}/hardware.json"),
+        ancient("experiments/family/warm.py"),
+    output:
+        "results/{source}/family/warm.csv",
+    log:
+        "results/logs/{source}/family-warm.log",
+    wildcard_constraints:
+        source="local-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        mode=mode_of,
+        kernels={name: sha256_of(name) for name in OPERATORS},
+    shell:
+        "python -m experiments.family.warm --mode {params.mode} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule family_measure:
+    """Measure an operator: every implementation checked, then timed in turns, in fresh processes."""
+    input:
+        FAMILY,
+        "experiments/timer.py",
+        "experiments/family/{operator}.py",
+        hardware=ancient("results/{source}/hardware.json"),
+        warm=warmed,
+    output:
+        "results/{source}/family/raw/{operator}.csv.gz",
+    log:
+        "results/logs/{source}/family-{operator}.log",
+    wildcard_constraints:
+        source="local-[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        mode=mode_of,
+        device=device_of,
+        seed=config["seed"],
+        kernels=lambda wildcards: sha256_of(wildcards.operator),
+        # No output: Snakemake would remove finished blocks with a run that is cut off.
+        parts="results/{source}/blocks/family-{operator}",
+    shell:
+        "python -c 'import torch' 2> {log} ||"
+        " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
+        " python -m experiments.family.measure --operator {wildcards.operator}"
+        " --mode {params.mode} --device {params.device} --seed {params.seed}"
+        " --hardware {input.hardware} --out {output} --parts {params.parts} --log {log}"
+
+
+rule family_tidy:
+    """Medians, in-block ratios and intervals of an operator."""
+    input:
+        KERNELS,
+        "experiments/family/tidy.py",
+        "experiments/family/tables.py",
+        raw="results/{source}/family/raw/{operator}.csv.gz",
+    output:
+        "results/{source}/family/tidy/{operator}.csv",
+    log:
+        "results/logs/{source}/family-tidy-{operator}.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python -m experiments.family.tidy --raw {input.raw} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}; cat {log}"
+
+
+rule family_figure:
+    """Draw an operator's table for the blog (svg, png) and the paper (pdf)."""
+    input:
+        STYLE,
+        "figures/family.py",
+        lambda wildcards: f"figures/{OPERATOR_FIGURES[wildcards.operator]}.py",
+        table="results/{source}/family/tidy/{operator}.csv",
+        hardware="results/{source}/hardware.json",
+    output:
+        multiext("results/{source}/family/figures/{operator}", ".svg", ".png", ".pdf"),
+    log:
+        "results/logs/{source}/family-figure-{operator}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        stem=lambda wildcards, output: output[0].removesuffix(".svg"),
+        script=lambda wildcards: OPERATOR_FIGURES[wildcards.operator],
+    shell:
+        "python -m figures.{params.script} {input.table} --hardware {input.hardware}"
+        " --stem {params.stem} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+
+
+rule family:
+    """Every operator beside the softmax: measured on a GPU, or as an archive holds it, and drawn."""
+    input:
+        operator_figures(SOURCE.name, drawn_operators(SOURCE)),
+    localrule: True
+
+
+rule family_smoke:
+    """The same path on tiny shapes without a GPU; its times are a CPU's."""
+    input:
+        operator_figures("local-cpu", OPERATORS),
+    localrule: True
