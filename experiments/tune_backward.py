@@ -130,7 +130,8 @@ def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape
     for shape in shapes:
 
         def gradient(both: Any, out: torch.Tensor, shape: Shape = shape) -> torch.Tensor:
-            return softmax_backward(*both, out, shape=shape)
+            grad, y = both
+            return softmax_backward(grad, y, out, shape=shape)
 
         (grad, y), out = tensors[0]
         gradient((grad, y), out.fill_(torch.nan))

@@ -2,8 +2,8 @@
 
 Predicts 0.9 of copy where strips of adjacent places are held, three quarters of that where rows are
 so many, or places so few, that they are read twice; twice torch's speed and more where torch is
-below 0.45 of copy.  Compared: torch, compiled too, and kernels.softmax, which transposes, computes
-rows and transposes again.
+below 0.45 of copy.  Compared: torch, compiled too, and by rows: transposed, computed, and
+transposed again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import kernels
 from experiments.family import exact
-from experiments.family.later import check, columns, torch
+from experiments.family.later import check, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
@@ -69,14 +69,13 @@ def n_bytes(case: Case) -> int:
 
 
 def ours(case: Case, device: str) -> Call:
-    """The kernels themselves: kernels.softmax does not choose them yet."""
-    if device == "cpu":
-        return transposed(case, device)
-    return lambda x, out: columns.softmax(x, 1, out)
+    """The public function."""
+    return lambda x, out: kernels.softmax(x, 1, out=out)
 
 
 def transposed(case: Case, device: str) -> Call:
-    return lambda x, out: kernels.softmax(x, 1, out=out)
+    """What a softmax of rows needs: two copies beside it, here torch's."""
+    return lambda x, out: out.copy_(x.mT.contiguous().softmax(-1).mT)
 
 
 def in_torch(case: Case, device: str) -> Call:
@@ -102,7 +101,7 @@ OPERATOR = Operator(
         Implementation("transposed", transposed),
         *copies(to=-1),
     ),
-    code=("frontier/columns.py", "frontier/columns_*.cu"),
+    code=("api.py", "frontier/columns.py", "frontier/columns_*.cu"),
     aims=(
         Aim(9, "fraction of copy along other dimensions", "fraction_of_ceiling", least=0.9),
         Aim(

@@ -81,14 +81,17 @@ def n_bytes(case: Case) -> int:
 
 
 def differentiated(loss_of: Call, case: Case) -> Call:
-    """``loss_of`` (logits, target), or the gradient of it: of logits that are no leaf."""
+    """``loss_of`` (logits, target), or the gradient of it.
+
+    Logits are no leaf, since what overwrites them refuses one, and the gradient is that of what
+    they are a view of: the graph knows the view by what it was before.
+    """
     if case.asked == LOSS:
         return loss_of
 
     def gradient(x: Tensor, target: Tensor) -> Tensor:
-        x = x.detach().requires_grad_()
-        x = x.view(x.shape)
-        return torch.autograd.grad(loss_of(x, target), x)[0]
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(loss_of(leaf.view(leaf.shape), target), leaf)[0]
 
     return gradient
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from experiments import check
     from kernels import launch, operators, ops
-    from kernels.frontier import backward, columns
+    from kernels.frontier import backward
 else:
-    torch, check, launch, operators, ops, backward, columns = map(
+    torch, check, launch, operators, ops, backward = map(
         Later,
         (
             *("torch", "experiments.check", "kernels.launch", "kernels.operators", "kernels.ops"),
-            *("kernels.frontier.backward", "kernels.frontier.columns"),
+            "kernels.frontier.backward",
         ),
     )
 
-__all__ = ["backward", "check", "columns", "launch", "operators", "ops", "torch"]
+__all__ = ["backward", "check", "launch", "operators", "ops", "torch"]

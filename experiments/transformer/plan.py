@@ -40,7 +40,8 @@ class Plan:
     generated: int  # tokens that are added
     repeats: int  # of the time of sampling
     generations: int  # and of that of generating
-    learning_rate: float = 1e-3
+    # At 1e-3 torch's own roundings parted runs by 6.4%, more than two seeds' 4.2% (H200).
+    learning_rate: float = 3e-4
 
     def runs(self) -> list[Run]:
         """Every run, torch's first: all operators of a seed, and torch's turned; then the next."""

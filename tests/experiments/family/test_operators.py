@@ -43,6 +43,11 @@ def one_nan(y: Tensor) -> Tensor:
     return y
 
 
+def told(value: object) -> str:
+    """A name for a test that is the same in every process."""
+    return getattr(value, "__name__", str(value))
+
+
 def a_tenth_off(y: Tensor) -> Tensor:
     return y * 1.1
 
@@ -70,7 +75,7 @@ WRONG: list[tuple[str, Case, Callable[[Any], Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "case", "spoil"), WRONG, ids=str)
+@pytest.mark.parametrize(("name", "case", "spoil"), WRONG, ids=told)
 def test_wrong_results_do_not(name: str, case: Case, spoil: Spoil):
     found = judged(name, case, spoil)
     assert "exceeds" in found.reason
@@ -83,7 +88,7 @@ def test_rows_beyond_the_first_chunk_are_compared_too(monkeypatch: pytest.Monkey
     assert "exceeds" in judged("backward", case, one_row_zero).reason
 
 
-@pytest.mark.parametrize("spoil", [a_tenth_off, one_nan], ids=str)
+@pytest.mark.parametrize("spoil", [a_tenth_off, one_nan], ids=told)
 def test_a_wrong_loss_does_not(spoil: Spoil):
     case = in_rows(LOSS, "float32", 5, 33)
     assert "exceeds" in judged("cross_entropy", case, spoil).reason
@@ -102,6 +107,20 @@ def test_a_softmax_of_other_rows_than_the_columns_does_not_pass():
     x, _ = tensors = operator.tensors(case, "cpu", 1)
     assert operator.error(case, tensors, x.softmax(1)).reason == ""
     assert operator.error(case, tensors, x.softmax(2)).reason
+
+
+def test_the_sums_of_an_additive_mask_may_be_rounded_or_not():
+    case = of_scores(ADDED, "bfloat16", 64, 64 * 64 * 2 * 4)
+    x, mask, _ = tensors = OPERATORS["masks"].tensors(case, "cpu", 1)
+    x *= 30
+    rounded = (x + mask).float().softmax(-1).bfloat16()
+    whole = (x.float() + mask.float()).softmax(-1).bfloat16()
+    assert not torch.equal(rounded, whole)
+    for y in (rounded, whole):
+        error = OPERATORS["masks"].error(case, tensors, y)
+        assert error.value <= error.most
+    error = OPERATORS["masks"].error(case, tensors, whole.where(mask > 0.0, rounded))
+    assert error.value > error.most
 
 
 @pytest.mark.parametrize("asked", [FULL, OF_HEADS, ADDED, CAUSAL])
