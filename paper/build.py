@@ -75,10 +75,11 @@ def counts(claims: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def experiments() -> list[dict[str, str]]:
-    """The experiments of ARTIFACT.md, of which each has an id here."""
+    """The experiments of ARTIFACT.md that measure or decide; each has an id here."""
     decided: dict[str, list[str]] = {}
     for claim in read_claims():
         decided.setdefault(artifact.decided_by(claim), []).append(claim.id)
+    asked = [e for e in artifact.EXPERIMENTS if e.needs != artifact.ABOVE]
     return [
         {
             "id": f"E{number}",
@@ -88,7 +89,7 @@ def experiments() -> list[dict[str, str]]:
             "claims": ", ".join(decided.get(experiment.target, ())) or artifact.NONE,
             "varies": artifact.varies(experiment.target),
         }
-        for number, experiment in enumerate(artifact.EXPERIMENTS, start=1)
+        for number, experiment in enumerate(asked, start=1)
     ]
 
 

@@ -48,7 +48,8 @@ class Experiment(NamedTuple):
     times: str = ""
 
 
-GPU = "GPU"
+GPU, ABOVE = "GPU", "the above"
+BY_NAME = f"{GPU}, asked for by name"
 EXPERIMENTS = (
     *(
         Experiment(name, GPU, tuple(f for f, of in FIGURES.items() if of == name), name)
@@ -57,12 +58,12 @@ EXPERIMENTS = (
     ),
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
-    Experiment("transformer", GPU, tuple(TRANSFORMER_FIGURES), "transformer"),
-    Experiment("family", f"{GPU}, asked for by name", tuple(OPERATOR_FIGURES)),
+    Experiment("transformer", BY_NAME, tuple(TRANSFORMER_FIGURES), "transformer"),
+    Experiment("family", BY_NAME, tuple(OPERATOR_FIGURES)),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
-    Experiment("paper", "the above", ("paper.pdf",)),
-    Experiment("blog", "the above", ("blog.html",)),
-    Experiment("report", "the above", ("report.html",)),
+    Experiment("paper", ABOVE, ("paper.pdf",)),
+    Experiment("blog", ABOVE, ("blog.html",)),
+    Experiment("report", ABOVE, ("report.html",)),
 )
 
 
