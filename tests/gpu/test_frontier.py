@@ -16,7 +16,11 @@ from kernels.frontier.select import INVARIANT_COLS
 from kernels.launch import architecture
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("hopper"),
+    pytest.mark.xdist_group("frontier"),
+]
 
 REGIMES = [
     Shape("warp", (32, 64)),

@@ -27,7 +27,11 @@ from kernels.frontier.select import DEFAULT, MANY, table
 from kernels.launch import architecture, bind
 from kernels.registry import DTYPES
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("hopper"),
+    pytest.mark.xdist_group("frontier_proof"),
+]
 
 # One for each size of a chunk, and one that sums without an order.
 _CHUNKS = {

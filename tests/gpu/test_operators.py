@@ -22,7 +22,11 @@ from kernels.launch import architecture
 from kernels.operators import composed, composed_backward, softmax_operator
 from kernels.registry import DTYPES, ELEMENT_BYTES
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("hopper"),
+    pytest.mark.xdist_group("operators"),
+]
 
 # Whole vectors of both sizes of elements, and not.
 REGIMES = {

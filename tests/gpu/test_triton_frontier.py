@@ -18,7 +18,7 @@ from kernels.triton._select import ONLINE, Request, Shape, possible, table
 from kernels.triton.triton_frontier import run
 from tests.gpu.test_frontier import layouts
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("triton_frontier")]
 
 SHAPES = [
     Shape("held", (4, 64, 4, 1)),

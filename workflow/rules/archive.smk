@@ -43,8 +43,9 @@ rule gpu_tests:
     shell:
         "python -c 'import pytest, xdist' 2> {log} ||"
         " {{ echo 'the GPU tests need pytest: make test installs it'; exit 2; }};"
-        # Most of the time a test waits for the CPU: for compilers, and for references.
-        " python -m pytest -m gpu tests/gpu -n 4 --dist loadfile --junitxml {output} > {log} 2>&1"
+        # Most of the time a test waits for the CPU: for compilers, and for references.  What a file
+        # compiles before its tests, its group of them compiles once.
+        " python -m pytest -m gpu tests/gpu -n 8 --dist loadgroup --junitxml {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 1 {log};"
         # The report names the machine that it was made on.
         ' sed -i -E \'s/ hostname="[^"]*"//\' {output}'
