@@ -15,10 +15,11 @@ from kernels.frontier.columns_plans import (
     apart,
     as_columns,
     choose,
+    chosen,
     unit_bytes,
 )
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel
-from kernels.frontier.plans import HOPPERS, VECTOR_BYTES
+from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -39,21 +40,24 @@ def takes(x: Tensor, dim: int, out: Tensor) -> bool:
     )
 
 
-def softmax(x: Tensor, dim: int, out: Tensor, log: bool = False) -> Tensor:
+def softmax(
+    x: Tensor, dim: int, out: Tensor, log: bool = False, shape: Shape | None = None
+) -> Tensor:  # fmt: skip
     """Softmax of ``x`` along ``dim`` into ``out``, of its shape and dtype; ``log``: its logarithm.
 
-    They are one tensor or do not overlap. Raises ValueError for tensors that ``takes`` does not.
+    They are one tensor or do not overlap. ``shape`` names the kernel that is taken. Raises
+    ValueError for tensors that ``takes`` does not, or which ``shape`` cannot hold.
     """
     source, to, device = x.data_ptr(), out.data_ptr(), x.get_device()
     key = (
         "columns", x.dtype, x.shape, dim, x.stride(), out.stride(), source % VECTOR_BYTES,
-        to % VECTOR_BYTES, device, log,
+        to % VECTOR_BYTES, device, log, shape,
     )  # fmt: skip
-    launch(device, key, lambda: _prepare(x, dim, out, log), source, to)
+    launch(device, key, lambda: _prepare(x, dim, out, log, shape), source, to)
     return out
 
 
-def _prepare(x: Tensor, dim: int, out: Tensor, log: bool) -> Launch:
+def _prepare(x: Tensor, dim: int, out: Tensor, log: bool, shape: Shape | None) -> Launch:
     if not takes(x, dim, out):
         raise ValueError(
             f"expected places side by side, in rows at even distances along dimension {dim}; got "
@@ -67,22 +71,26 @@ def _prepare(x: Tensor, dim: int, out: Tensor, log: bool) -> Launch:
     steps = (columns.outer_stride, columns.step, to.outer_stride, to.step)
     places = (x.data_ptr(), out.data_ptr(), columns.inner * size, *(step * size for step in steps))
     arch, multiprocessors = gpu(device).arch, gpu(device).multiprocessors
-    chosen = choose(columns, size, unit_bytes(size, *places), log, arch, multiprocessors)
-    functions = [kernel(plan, x.dtype, device) for plan in chosen.plans]
+    unit = unit_bytes(size, *places)
+    if shape:
+        choice = chosen(shape, columns, size, unit, log)
+    else:
+        choice = choose(columns, size, unit, log, arch, multiprocessors, gpu(device).name)
+    functions = [kernel(plan, x.dtype, device) for plan in choice.plans]
     early = arch in HOPPERS
-    numbers = [columns.outer * chosen.pitch, chosen.pitch, chosen.units, columns.cols]
-    threads = chosen.plans[0].threads
+    numbers = [columns.outer * choice.pitch, choice.pitch, choice.units, columns.cols]
+    threads = choice.plans[0].threads
     if len(functions) == 1:
-        cluster = chosen.splits
+        cluster = choice.splits
         if cluster > PORTABLE_CLUSTER:
             allow(functions[0], "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         return Prepared(
-            functions[0], chosen.blocks, threads, 0, [None, None, *steps, *numbers], cluster,
+            functions[0], choice.blocks, threads, 0, [None, None, *steps, *numbers], cluster,
             early=early,
         )  # fmt: skip
-    split = [chosen.splits, chosen.share]
+    split = [choice.splits, choice.share]
     first, second = (
-        Prepared(function, chosen.blocks, threads, 0, arguments, early=early)
+        Prepared(function, choice.blocks, threads, 0, arguments, early=early)
         for function, arguments in zip(
             functions,
             (
@@ -92,7 +100,7 @@ def _prepare(x: Tensor, dim: int, out: Tensor, log: bool) -> Launch:
             strict=True,
         )
     )
-    return _twice(first, second, chosen.partials_bytes(size), x.device)
+    return _twice(first, second, choice.partials_bytes(size), x.device)
 
 
 def _twice(first: Prepared, second: Prepared, size: int, device: torch.device) -> Launch:

@@ -2,15 +2,16 @@
 // and all rows, which its registers hold as they came; maxima and sums of places meet in shared
 // memory.
 //   moves    X once, Y once
-//   launch   grid = strips * BLOCKS, block = THREADS, cluster = BLOCKS
+//   launch   grid = strips * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
+//            multiprocessor
 //   holds    THREADS / LANES * HELD * BLOCKS rows of any strides; clusters: Hopper and later
 //   teaches  a strip as wide as a line of memory is read as fast as a row, without a transposition
 //   source   own, after block.cu and cluster.cu
 
 #include "columns_exchange.cuh"
 
-template <class T, int BYTES, int LANES, int THREADS, int HELD, int BLOCKS, bool LOG>
-__global__ void __launch_bounds__(THREADS, THREADS < 1024 ? 1024 / THREADS : 1)
+template <class T, int BYTES, int LANES, int THREADS, int HELD, int BLOCKS, int LEAST, bool LOG>
+__global__ void __launch_bounds__(THREADS, LEAST)
     softmax_columns(const T *x, T *out, long long x_outer, long long x_step, long long out_outer,
                     long long out_step, long long numbers, int pitch, int units, int cols) {
     using Mine = Unit<T, BYTES>;

@@ -1,7 +1,8 @@
 """Softmax along a dimension that is not the last: how a tensor lies, and what is launched for it.
 
-Imports neither torch nor CUDA: the build reads it on every machine. The choice is a rule, which no
-measurement has set yet. It weighs
+Imports neither torch nor CUDA: the build reads it on every machine. What was fastest at a tensor
+like this one on this GPU (``python -m experiments.tune_columns``), or a rule where none was
+measured. The rule weighs
 
 sectors    Memory is read by sectors of 32 bytes, four to a line. A block goes down a strip of
            adjacent places; where it is a line wide, each row of the strip is a line. Strips are
@@ -17,13 +18,18 @@ exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 ta
            to load take longer than a second read by all multiprocessors does.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from math import gcd, isqrt
 from pathlib import Path
 from typing import NamedTuple
 
+from kernels.frontier import select
 from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
+from kernels.registry import ELEMENT_BYTES
 
 REGIMES = ("held", "partials", "results")
 SECTOR_BYTES, LINE_BYTES = 32, LINE * VECTOR_BYTES
@@ -38,6 +44,12 @@ LITTLE = 4 * 1024  # bytes of a block, of which a multiprocessor has 32 at most
 MUCH = 16 * 1024  # bytes of a block that take longer than a second kernel's launch
 WAVES, RESIDENT = 4, 2  # of the blocks of two looks; of these blocks on a multiprocessor
 PAIRS = 8  # bytes of rows at least for one of pairs
+FOLDER = "columns"  # of select.TABLES
+# Of candidates: bytes of a strip, threads, blocks of a cluster, words of a thread's rows, registers
+# that a thread has beside these, and blocks of a multiprocessor below as many as registers allow.
+STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
+LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
+REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
 
 
 class Columns(NamedTuple):
@@ -96,7 +108,10 @@ def unit_bytes(size: int, *places: int) -> int:
 
 @dataclass(frozen=True)
 class ColumnsPlan(Plan):
-    """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks)."""
+    """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
+
+    Of ``held`` a fifth says how many blocks a multiprocessor has at least.
+    """
 
     log: bool = False
 
@@ -106,10 +121,10 @@ class ColumnsPlan(Plan):
 
     def expression(self, c_type: str) -> str:
         """The kernel as C++ names it, for elements of ``c_type``."""
-        unit, lanes, threads, blocks = self.shape.sizes
+        unit, lanes, threads, blocks, *least = self.shape.sizes
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
-            words += [self.held, blocks]
+            words += [self.held, blocks, *least]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -126,7 +141,7 @@ class ColumnsPlan(Plan):
 
     def cols_held(self, size: int) -> int:
         """Rows of a strip that its threads hold; 0 if they do not."""
-        _, lanes, threads, blocks = self.shape.sizes
+        _, lanes, threads, blocks = self.shape.sizes[:4]
         return threads // lanes * self.held * blocks
 
 
@@ -157,12 +172,92 @@ class Choice:
 
 
 def choose(
-    columns: Columns, size: int, unit: int, log: bool, arch: int, multiprocessors: int
-) -> Choice:
+    columns: Columns, size: int, unit: int, log: bool, arch: int, multiprocessors: int,
+    gpu: str = select.DEFAULT,
+) -> Choice:  # fmt: skip
     """What serves ``columns`` of elements of ``size`` bytes in units of ``unit`` bytes.
 
-    ``arch`` is 90 for sm_90.
+    ``arch`` is 90 for sm_90, ``gpu`` a slug.
     """
+    if shape := _measured(columns, size, unit, arch, gpu):
+        return chosen(shape, columns, size, unit, log)
+    return by_rule(columns, size, unit, log, arch, multiprocessors)
+
+
+def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
+    """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
+    _, lanes, threads, blocks, _ = shape.sizes
+    units, share = columns.inner * size // unit, -(-columns.cols // blocks)
+    plan = ColumnsPlan(shape, -(-share // (threads // lanes)), 0, log=log)
+    if shape.sizes[0] != unit or plan.held * max(1, unit // 4) > MOST_WORDS:
+        raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
+    # Units of a strip are those of one outer part, or a power of two of them to each.
+    return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
+
+
+def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
+    """What may be fast where rows are held, on Hopper."""
+    for strip, threads, blocks in product(STRIPS, BLOCK_THREADS, CLUSTERS):
+        lanes = strip // unit
+        if not 1 <= lanes <= min(32, threads):
+            continue
+        groups = threads // lanes
+        words = -(-columns.cols // (blocks * groups)) * max(1, unit // 4)
+        if words > MOST_WORDS or (words < LEAST_WORDS and (blocks > 1 or threads > 64)):
+            continue
+        fit = min(RESIDENT_THREADS, REGISTERS // (OVERHEAD + words)) // threads
+        for least in sorted({max(1, fit - fewer) for fewer in FEWER}):
+            yield Shape("held", (unit, lanes, threads, blocks, least))
+
+
+class Entry(NamedTuple):
+    """The fastest shape for a tensor of elements of ``size`` bytes."""
+
+    size: int
+    columns: Columns
+    shape: Shape
+
+
+@cache
+def table(gpu: str) -> tuple[Entry, ...]:
+    """What was measured on ``gpu``; nothing where nothing was."""
+    path = select.TABLES / FOLDER / f"{gpu}.json"
+    entries = json.loads(path.read_text())["entries"] if path.exists() else []
+    return tuple(
+        Entry(
+            ELEMENT_BYTES[e["dtype"]],
+            Columns(e["outer"], e["cols"], e["inner"], e["cols"] * e["inner"], e["inner"]),
+            select.shape_of(e),
+        )
+        for e in entries
+    )
+
+
+def _measured(columns: Columns, size: int, unit: int, arch: int, gpu: str) -> Shape | None:
+    """The shape that was fastest with the next number of rows, and the next of places below.
+
+    Within a factor of two of rows, since a thread holds its share of them; and with places enough
+    for as many blocks.
+    """
+    if unit != VECTOR_BYTES:
+        return None
+    places = columns.outer * columns.inner
+    known = table(gpu) or (table(select.DEFAULT) if arch in HOPPERS else ())
+    fit = [
+        e for e in known
+        if e.size == size
+        and e.columns.cols // 2 < columns.cols <= e.columns.cols
+        and e.columns.outer * e.columns.inner <= 2 * places
+    ]  # fmt: skip
+    if not fit:
+        return None
+    return min(fit, key=lambda e: (e.columns.cols, -e.columns.outer * e.columns.inner)).shape
+
+
+def by_rule(
+    columns: Columns, size: int, unit: int, log: bool, arch: int, multiprocessors: int
+) -> Choice:
+    """The same where nothing was measured."""
     units, held = columns.inner * size // unit, min(UNITS, WORDS * 4 // unit)
     cols, hopper = columns.cols, arch in HOPPERS
     if cols <= held:
@@ -220,7 +315,9 @@ def _blocks(cols: int, lanes: int, threads: int, held: int) -> int:
 
 
 def _held(unit: int, lanes: int, threads: int, held: int, blocks: int, log: bool) -> ColumnsPlan:
-    return ColumnsPlan(Shape("held", (unit, lanes, threads, blocks)), held, 0, log=log)
+    # As many registers as rows take, and as many again.
+    least = max(1, 1024 // threads)
+    return ColumnsPlan(Shape("held", (unit, lanes, threads, blocks, least)), held, 0, log=log)
 
 
 def _choice(columns: Columns, units: int, pitch: int, plan: ColumnsPlan, blocks: int) -> Choice:

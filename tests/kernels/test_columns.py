@@ -85,7 +85,7 @@ def test_what_is_chosen_holds_its_rows_and_fits_the_gpu(
     assert chosen.units * unit == inner * size
     assert chosen.pitch >= chosen.units
     for plan in chosen.plans:
-        of_unit, lanes, threads, blocks = plan.shape.sizes
+        of_unit, lanes, threads, blocks, *_ = plan.shape.sizes
         assert plan.file.is_file()
         assert of_unit == unit
         assert 32 <= threads <= 1024

@@ -42,7 +42,7 @@ def small(
     share = -(-lies.cols // (blocks or 3))
     if blocks:
         each = -(-share // (threads // lanes))
-        plan = ColumnsPlan(Shape("held", (unit, lanes, threads, blocks)), each, 0, log=log)
+        plan = ColumnsPlan(Shape("held", (unit, lanes, threads, blocks, 1)), each, 0, log=log)
         return Choice((plan,), units, units, strips, blocks, share)
     sizes = (unit, lanes, threads, 1)
     first = ColumnsPlan(Shape("partials", sizes), 0, 0)

@@ -47,7 +47,30 @@ rule tune_operator:
         " --log {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
+rule tune_kernels:
+    """Measure the kernels of gradients, or those down columns; write the table they then go by."""
+    input:
+        ancient("experiments/tune_{kind}.py"),
+    output:
+        f"results/{SOURCE.name}/tune_{{kind}}.csv",
+    log:
+        f"results/logs/{SOURCE.name}/tune_{{kind}}.log",
+    wildcard_constraints:
+        kind="backward|columns",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        table=f"kernels/frontier/tables/{{kind}}/{SOURCE.gpu}.json",
+    shell:
+        "python -m experiments.tune_{wildcards.kind} --out {params.table} --log {output}"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
 rule tune_operators:
-    """All of them."""
+    """All of these."""
     input:
         expand(rules.tune_operator.output[0], operator=TUNED),
+        expand(rules.tune_kernels.output[0], kind=("backward", "columns")),

@@ -1,0 +1,98 @@
+"""What tuning down columns measures: shapes that hold a strip, of which the fastest is taken."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments import tune_columns
+from experiments.tune_columns import DTYPES, SHAPES, Tensors
+from kernels.frontier import select
+from kernels.frontier.columns_plans import (
+    MOST_WORDS,
+    Columns,
+    by_rule,
+    choose,
+    chosen,
+    table,
+)
+from kernels.frontier.plans import VECTOR_BYTES, Shape
+from tests.experiments.test_tune import Gpu, Processes
+
+FAST = Shape("held", (16, 4, 128, 8, 8))
+HELD_BY_FAST = {1024, 2048, 3072, 4096}  # rows, of those that are measured
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lies", SHAPES, ids=str)
+def test_every_tensor_has_candidates_that_hold_it(lies: tuple[int, int, int], dtype: str):
+    tensors = Tensors(dtype, *lies)
+    shapes = tensors.shapes()
+    assert len(shapes) > 10
+    for shape in shapes:
+        choice = chosen(shape, tensors.columns, tensors.size, VECTOR_BYTES, log=False)
+        plan, (_, lanes, threads, blocks, least) = choice.plans[0], shape.sizes
+        assert plan.cols_held(tensors.size) >= tensors.cols
+        assert plan.held * VECTOR_BYTES // 4 <= MOST_WORDS
+        assert threads * least <= 2048
+        places = choice.strips * lanes * VECTOR_BYTES // tensors.size
+        assert places >= tensors.outer * tensors.inner
+        assert choice.splits == blocks
+
+
+def test_a_shape_that_cannot_hold_a_tensor_is_refused():
+    with pytest.raises(ValueError, match="cannot hold"):
+        chosen(FAST, Columns(1, 10**6, 64, 64 * 10**6, 64), 4, 16, log=False)
+    with pytest.raises(ValueError, match="in units of 4 bytes"):
+        chosen(FAST, Columns(1, 64, 63, 64 * 63, 63), 4, 4, log=False)
+
+
+def test_the_fastest_of_each_tensor_is_what_one_like_it_then_goes_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fast(shape: Shape) -> bool:
+        return shape.sizes[:4] == FAST.sizes[:4]
+
+    def measure(tensors: Tensors, shapes: list[Shape], _: Any) -> dict[Shape | None, float]:
+        # The rule's choice is the fastest of 64 rows.
+        rule = 0.9 if tensors.cols == 64 else 0.6
+        return {None: rule, **{shape: 0.5 + fast(shape) / 4 for shape in shapes}}
+
+    monkeypatch.setattr(tune_columns.torch.cuda, "get_device_properties", lambda _: Gpu)
+    monkeypatch.setattr(tune_columns.timer, "Flush", lambda _: None)
+    monkeypatch.setattr(tune_columns, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(tune_columns, "pool", lambda _: Processes())
+    monkeypatch.setattr(tune_columns, "measure", measure)
+    out, log = tmp_path / "columns" / "nvidia-h200.json", tmp_path / "log.csv"
+    tune_columns.main(out, log)
+    assert {"rule", "held"} == set(pd.read_csv(log)["regime"])
+    entries = json.loads(out.read_text())["entries"]
+    assert {e["cols"] for e in entries if fast(select.shape_of(e))} == HELD_BY_FAST
+    assert not [e for e in entries if e["cols"] == 64]
+    out.write_text(json.dumps({"entries": [e for e in entries if fast(select.shape_of(e))]}))
+
+    monkeypatch.setattr(select, "TABLES", tmp_path)
+    table.cache_clear()
+
+    def taken(outer: int, cols: int, inner: int, size: int = 4, gpu: str = "nvidia-h200") -> Shape:
+        lies = Columns(outer, cols, inner, cols * inner, inner)
+        unit = 16 if inner * size % 16 == 0 else 4
+        return choose(lies, size, unit, False, 90, 132, gpu).plans[0].shape
+
+    def rule(outer: int, cols: int, inner: int, size: int = 4) -> Shape:
+        lies = Columns(outer, cols, inner, cols * inner, inner)
+        unit = 16 if inner * size % 16 == 0 else 4
+        return by_rule(lies, size, unit, False, 90, 132).plans[0].shape
+
+    try:
+        for lies in ((1, 4096, 4096), (1, 4000, 4096), (32, 2048, 512), (8, 2500, 4096)):
+            assert fast(taken(*lies)), lies
+            assert not fast(rule(*lies)), lies
+            assert fast(taken(*lies, gpu="another-hopper")), lies
+        # Fewer rows or more, far fewer places, other units: by rule.
+        for lies in ((1, 500, 2**17), (1, 8192, 8192), (1, 2048, 64), (1, 4096, 4095)):
+            assert taken(*lies) == rule(*lies), lies
+    finally:
+        table.cache_clear()
