@@ -34,14 +34,15 @@ from rich.progress import track
 from experiments import timer
 from experiments.check import check, planted
 from experiments.hardware import commit
+from experiments.neutral import neutral, run_neutral
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.frontier import run, softmax
-from kernels.frontier.operators import TUNED, Causal, Operator, matrix
+from kernels.frontier.frontier import run
+from kernels.frontier.operators import TUNED
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -201,31 +202,6 @@ def compiled(shape: Shape, request: Request, arch: str) -> bool:
     except CompileError:
         return False
     return True
-
-
-def neutral(kind: str, rows: int, cols: int) -> Operator:
-    """An operator of ``kind``, one of TUNED, that leaves a softmax as it is."""
-    match kind:
-        case "factors":
-            return Operator()
-        case "causal":
-            return Operator(mask=Causal(1, cols))
-    return Operator(mask=matrix((rows, cols), (cols, 1), kind == "chosen"))
-
-
-def run_neutral(kind: str) -> Callable[..., torch.Tensor]:
-    """The softmax by such an operator, for ``measure``; its masks are made once a shape."""
-    masks: dict[torch.Size, torch.Tensor] = {}
-
-    def run(x: torch.Tensor, out: torch.Tensor, shape: Shape) -> torch.Tensor:
-        if kind == "chosen" and x.shape not in masks:
-            masks[x.shape] = torch.ones_like(x, dtype=torch.bool)
-        if kind == "added" and x.shape not in masks:
-            masks[x.shape] = torch.zeros_like(x)
-        operator = neutral(kind, len(x), x.shape[1])
-        return softmax(x, out, shape=shape, operator=operator, mask=masks.get(x.shape))
-
-    return run
 
 
 def sliced(x: torch.Tensor) -> torch.Tensor:

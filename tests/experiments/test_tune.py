@@ -9,7 +9,7 @@ import pytest
 import torch
 import typer
 
-from experiments import tune
+from experiments import neutral, tune
 from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
 from kernels.frontier.operators import TUNED, Causal, Operator
 from kernels.frontier.plans import (
@@ -246,8 +246,8 @@ def test_what_operators_are_timed_with_leaves_a_softmax_as_it_is(
             x, mask, -1, None, operator.log, operator.times, operator.after, False
         ))  # fmt: skip
 
-    monkeypatch.setattr(tune, "softmax", by_torch)
-    run = tune.run_neutral(kind)
+    monkeypatch.setattr(neutral, "softmax", by_torch)
+    run = neutral.run_neutral(kind)
     for shape in ((3, 8), (5, 16), (3, 8)):
         x = torch.randn(shape)
         y = run(x, torch.empty_like(x), Shape("block", (128, 1)))

@@ -34,7 +34,7 @@ LAYOUTS = (
 
 
 def small(
-    threads: int, blocks: int, lies: Columns, size: int, unit: int, log: bool, arch: int, _: int
+    threads: int, blocks: int, lies: Columns, size: int, unit: int, log: bool, *_: int | str
 ) -> Choice:
     """Rows in the registers of small blocks of a cluster, or with no blocks read twice in three."""
     units, lanes = lies.inner * size // unit, 4
