@@ -129,13 +129,19 @@ def main(
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
     flush, entries, told = timer.Flush("cuda"), [], []
     # What stands in a table already would stand in the rule's place.
+    earlier = out.read_bytes() if out.exists() else None
     out.unlink(missing_ok=True)
-    for tensors, shapes in track(asked.items(), "tuning"):
-        found = measure(tensors, [s for s in shapes if done[s, tensors, arch]], flush)
-        rule = found.pop(None, 0.0)
-        ranked = fastest_first(tensors._asdict(), {s: f for s, f in found.items() if s})
-        told += [{**tensors._asdict(), "regime": "rule", "fraction_of_copy": rule}, *ranked]
-        entries += [entry for entry in ranked[:1] if entry["fraction_of_copy"] > rule]
+    try:
+        for tensors, shapes in track(asked.items(), "tuning"):
+            found = measure(tensors, [s for s in shapes if done[s, tensors, arch]], flush)
+            rule = found.pop(None, 0.0)
+            ranked = fastest_first(tensors._asdict(), {s: f for s, f in found.items() if s})
+            told += [{**tensors._asdict(), "regime": "rule", "fraction_of_copy": rule}, *ranked]
+            entries += [entry for entry in ranked[:1] if entry["fraction_of_copy"] > rule]
+    except BaseException:  # half a table is none
+        if earlier is not None:
+            out.write_bytes(earlier)
+        raise
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(told).to_csv(log, index=False)
     write_table(out, entries)

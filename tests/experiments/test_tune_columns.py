@@ -73,6 +73,17 @@ def test_the_fastest_of_each_tensor_is_what_one_like_it_then_goes_by(
     assert not [e for e in entries if e["cols"] == 64]
     out.write_text(json.dumps({"entries": [e for e in entries if fast(select.shape_of(e))]}))
 
+    before = out.read_bytes()
+
+    def interrupted(*_: Any) -> None:
+        assert not out.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_columns, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune_columns.main(out, log)
+    assert out.read_bytes() == before
+
     monkeypatch.setattr(select, "TABLES", tmp_path)
     table.cache_clear()
 
