@@ -190,40 +190,37 @@ template <class Factors, class Mask> struct Masked : Factors {
     }
 };
 
-// The vectors of a row as a mask leaves them (load.cuh).  The mask's words are asked for before the
-// row's vectors where they are small, and else, a few at a time, after them: they take registers.
+// The vectors of a row as a mask leaves them (load.cuh).  All of the mask's words are asked for
+// before the row's vectors: two at a time they took a tenth longer where rows are wide (H200).  But
+// where lanes have their neighbours' vectors on the way too, there are no registers left for large
+// ones.
 template <int STEP, class Factors, class Mask, class T, int EDGES, int N>
 __device__ void look(const Masked<Factors, Mask> &op, const Row<T, EDGES> &row, int start,
                      uint4 (&raw)[N], int last = ALL) {
     using Word = typename Mask::Seen::template Word<T>;
-    constexpr int TOGETHER = sizeof(Word) <= 8 || N < 2 ? N : 2;
+    constexpr bool BEFORE = EDGES < 2 || sizeof(Word) <= 8;
     int end = min(min(last, row.vectors), op.template vectors_seen<T>(row.head));
     bool side_by_side = op.seen.template side_by_side<T>(row.head);
-    Word words[TOGETHER];
-    auto each = [&](int first, auto visit) {
+    auto each = [&](auto visit) {
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i)
-            if (first + i < N)
-                if (int k = start + STEP * (first + i); unsigned(k) < unsigned(end))
-                    visit(i, row.head + k * WIDTH<T>);
+        for (int i = 0; i < N; ++i)
+            if (int k = start + STEP * i; unsigned(k) < unsigned(end))
+                visit(i, row.head + k * WIDTH<T>);
     };
-    auto fetch = [&](int first) {
+    auto each_word = [&](auto visit) {
         if (side_by_side)
-            each(first,
-                 [&](int i, int column) { words[i] = op.seen.template word<T, true>(column); });
+            each([&](int i, int column) { visit(i, op.seen.template word<T, true>(column)); });
         else
-            each(first,
-                 [&](int i, int column) { words[i] = op.seen.template word<T, false>(column); });
+            each([&](int i, int column) { visit(i, op.seen.template word<T, false>(column)); });
     };
-    if constexpr (TOGETHER == N)
-        fetch(0);
-    load<STEP>(row, start, raw, end);
-#pragma unroll
-    for (int first = 0; first < N; first += TOGETHER) {
-        if constexpr (TOGETHER < N)
-            fetch(first);
-        each(first,
-             [&](int i, int) { raw[first + i] = op.template turned<T>(raw[first + i], words[i]); });
+    if constexpr (BEFORE) {
+        Word words[N];
+        each_word([&](int i, Word word) { words[i] = word; });
+        load<STEP>(row, start, raw, end);
+        each([&](int i, int) { raw[i] = op.template turned<T>(raw[i], words[i]); });
+    } else {
+        load<STEP>(row, start, raw, end);
+        each_word([&](int i, Word word) { raw[i] = op.template turned<T>(raw[i], word); });
     }
 }
 
