@@ -107,6 +107,13 @@ class Prepared:
             checked((error,), "a launch")
 
 
+def most_clusters(function: Any, threads: int, shared: int, cluster: int) -> int:
+    """Clusters of so many blocks that the current GPU has room for at once."""
+    # As many blocks as there are room for is no question of how many are launched.
+    ready = Prepared(function, cluster, threads, shared, [], cluster)
+    return checked(driver.cuOccupancyMaxActiveClusters(function, ready.config), "an occupancy")
+
+
 def _attribute(name: str) -> Any:
     made = driver.CUlaunchAttribute()
     made.id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")

@@ -1,6 +1,7 @@
 """Tests of this folder run on a GPU: ``pytest -m gpu tests/gpu``."""
 
 import fcntl
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def hopper(gpu: None) -> None:
     """Skip before Hopper."""
     if torch.cuda.get_device_capability()[0] < 9:
         pytest.skip("needs a GPU from Hopper on")
+
+
+@pytest.fixture
+def collected() -> None:
+    """For tests that capture a graph: one that an earlier test left in a cycle is gone.
+
+    Were it collected during the capture, that would end: its memory is freed.
+    """
+    gc.collect()
 
 
 @pytest.hookimpl(hookwrapper=True)

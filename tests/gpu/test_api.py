@@ -167,6 +167,7 @@ def test_a_second_thread_is_served():
 
 
 @pytest.mark.parametrize("cols", [1000, 262_144, 1_000_003])
+@pytest.mark.usefixtures("collected")
 def test_a_foreign_capture_needs_no_warm_up(cols: int):
     rows = 37 + cols % 7  # a shape that no other test has prepared
     x = planted(rows, cols, torch.float32, "cuda", seed=1)

@@ -132,6 +132,7 @@ def test_more_programs_than_a_grid_has_in_its_second_dimension():
     close(attention(query, key, value), (query, key, value))
 
 
+@pytest.mark.usefixtures("collected")
 def test_it_is_captured_even_at_its_first_call():
     torch.cuda.synchronize()
     tensors = given(Shape(2, 4, 2, 333, 257, 128), torch.float16)

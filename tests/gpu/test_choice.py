@@ -83,6 +83,7 @@ def test_many_samples_have_the_distribution():
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), ALL)
+@pytest.mark.usefixtures("collected")
 def test_graphs_replay_and_streams_do_not_disturb_one_another(
     top_k: int | None, top_p: float | None
 ):

@@ -175,6 +175,7 @@ def test_it_compiles_as_one_graph(mode: str, cols: int):
 
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("cols", [1000, 50_257, 600_001])
+@pytest.mark.usefixtures("collected")
 def test_a_foreign_capture_needs_no_warm_up(cols: int, inplace: bool):
     rows = 41 + cols % 7  # a shape that no other test has prepared
     x = torch.randn(rows, cols, device="cuda").requires_grad_()

@@ -128,6 +128,7 @@ def test_a_regime_is_right_in_any_memory_and_writes_nothing_else(shape: Shape, d
 
 
 @pytest.mark.parametrize("shape", REGIMES, ids=str)
+@pytest.mark.usefixtures("collected")
 def test_a_kernel_that_comes_early_waits_for_the_one_before(shape: Shape):
     cols = max(c for c in WIDTHS[shape.regime] if c <= 50_257)
     # So many that the first kernel takes a while, and few enough to leave room for the second.
@@ -204,6 +205,7 @@ def test_invariant_sums_hold_at_their_widest(dtype: str):
         assert check(x, y).ok, value
 
 
+@pytest.mark.usefixtures("collected")
 def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
     from kernels.frontier.frontier import run
 

@@ -209,6 +209,7 @@ def test_the_public_functions_are_what_torch_composes(function: Callable[..., Te
         torch.testing.assert_close(mine.grad.double(), wide.grad, atol=near, rtol=near)
 
 
+@pytest.mark.usefixtures("collected")
 def test_an_operator_is_captured_in_a_graph():
     x, mask = torch.randn(5, 1000, device="cuda"), torch.rand(1000, device="cuda") < 0.5
     expected = kernels.log_softmax(x, mask=mask, scale=0.5)

@@ -149,6 +149,7 @@ def test_dealt_rows_give_the_same_bits_every_time(sizes: tuple[int, ...]):
             assert torch.equal(run(x, y.fill_(torch.nan), shape), first)
 
 
+@pytest.mark.usefixtures("collected")
 def test_dealt_rows_on_two_streams_and_in_two_graphs_do_not_meet():
     shape = Shape("grid", (8, 16, 2))
     xs = [planted(32, 100_003, torch.float32, "cuda", seed=s) for s in (1, 2)]

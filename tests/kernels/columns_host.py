@@ -29,14 +29,18 @@ from tests.kernels.host import library
 # What stands before and after a kernel's integers, which are 64 bits wide here.
 POINTERS = {
     "held": "{t} *, {t} *",
+    "ahead": "{t} *, {t} *",
     "partials": "{t} *, Partial *",
     "results": "{t} *, Partial *, {t} *",
 }
-CALL = """extern "C" void call{number}(int blocks, int threads, long long **values) {{
+CALL = """extern "C" void call{number}(
+        int blocks, int threads, int shared, long long **values) {{
+    dynamic_vectors = shared / 16;
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
-INTEGERS = {"held": 8, "partials": 8, "results": 10}
+CLUSTERS = 2  # that are there at once, of those that load ahead
+INTEGERS = {"held": 8, "ahead": 8, "partials": 8, "results": 10}
 Chooser = Callable[[Columns, int, int, bool, int, int], Choice]
 
 
@@ -83,11 +87,12 @@ class Code:
                 arguments: Sequence[int | None], cluster: int = 1, early: bool = False,
             ):  # fmt: skip
                 assert threads == plan.threads
-                assert shared == 0
+                assert shared == plan.ring_bytes
+                assert not shared or grid <= CLUSTERS * cluster
                 assert grid % cluster == 0
                 assert cluster == plan.shape.sizes[3]
                 assert early == (arch >= 90)
-                self.plan, self.grid, self.threads = plan, grid, threads
+                self.plan, self.grid, self.threads, self.shared = plan, grid, threads, shared
                 self.integers = [value for value in arguments if value is not None]
                 self.pointers = len(arguments) - len(self.integers)
                 assert len(self.integers) == INTEGERS[plan.shape.regime]
@@ -100,12 +105,13 @@ class Code:
                 places = (ctypes.c_void_p * 16)(*(start + 8 * i for i in range(16)))
                 code.launches.append((self.plan, self.grid, self.threads))
                 for _ in range(1 + (self.plan.shape.sizes[3] > 1)):
-                    code.functions[self.plan](self.grid, self.threads, places)
+                    code.functions[self.plan](self.grid, self.threads, self.shared, places)
 
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))
         monkeypatch.setattr(columns, "kernel", lambda plan, dtype, device: plan)
         monkeypatch.setattr(columns, "allow", lambda plan, name, value: None)
+        monkeypatch.setattr(columns, "most_clusters", lambda *_: CLUSTERS)
         monkeypatch.setattr(columns, "Prepared", OnTheHost)
         monkeypatch.setattr(
             columns, "launch", lambda device, key, prepare, *pointers: prepare()(0, *pointers)
