@@ -109,7 +109,10 @@ class Prepared:
 
 def most_clusters(function: Any, threads: int, shared: int, cluster: int) -> int:
     """Clusters of so many blocks that the current GPU has room for at once."""
-    # As many blocks as there are room for is no question of how many are launched.
+    if cluster == 1:
+        found = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared)
+        return checked(found, "an occupancy") * Device().properties.multiprocessor_count
+    # How many are launched does not matter.
     ready = Prepared(function, cluster, threads, shared, [], cluster)
     return checked(driver.cuOccupancyMaxActiveClusters(function, ready.config), "an occupancy")
 
