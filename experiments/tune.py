@@ -7,8 +7,8 @@ Every candidate is checked, and then timed in turn with the others and with copy
 whole vectors; with edges they are one element more; with edges apart, too, as a slice of wider
 rows.
 
---operator measures many rows of a softmax with factors or a mask that leave it as it is, for a
-table of its own, tables/<operator>/<gpu>.json.
+--operator measures many rows, of 256 MiB, of a softmax with factors or a mask that leave it as it
+is, for a table of its own, tables/<operator>/<gpu>.json.
 
 --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
 the shape that is chosen today competes with them.  What is not measured stays in the table, but for
@@ -61,7 +61,7 @@ from kernels.launch import architecture, load
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES, variant
 
-TENSOR_BYTES = 2**29
+TENSOR_BYTES, OPERATOR_BYTES = 2**29, 2**28  # a mask's tensor is as large again
 # Vocabularies in use, the last but one of a prime number of columns less one.
 NAMED = (1000, 32_000, 50_256, 100_002, 128_256, 151_936, 201_088)
 # Where a regime gives way to the next is found to within a third.
@@ -214,12 +214,13 @@ def sliced(x: torch.Tensor) -> torch.Tensor:
 def measure(
     dtype: str, rows: int, cols: int, shapes: list[Any], flush: timer.Flush,
     run: Callable[..., Any] = run, placed: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    tensor_bytes: int = TENSOR_BYTES,
 ) -> dict[Any, float]:  # fmt: skip
     """Fraction of copy by shape, with which ``run`` is called; without those that are wrong.
 
     Inputs lie as ``placed`` gives them; copy is that of contiguous tensors.
     """
-    rows = min(rows, max(1, TENSOR_BYTES // (cols * ELEMENT_BYTES[dtype])))
+    rows = min(rows, max(1, tensor_bytes // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
     small = planted(min(rows, max(5, 2**22 // cols)), cols, getattr(torch, dtype), "cuda", seed=2)
     copies = [timer.DeviceTimer(load(c), pairs, flush, 1e5, variant(c).graph) for c in COPIES]
@@ -367,10 +368,11 @@ def main(
             ready = [s for s in shapes if done[s, r, arch]]
             placed = sliced if r.edges == APART else None
             point = point_of(r)
-            by = run_neutral(operator) if operator else run
-            told = fastest_first(
-                point, measure(r.dtype, r.rows, r.cols, ready, flush, by, placed=placed)
+            by, size = (run_neutral(operator), OPERATOR_BYTES) if operator else (run, TENSOR_BYTES)
+            found = measure(
+                r.dtype, r.rows, r.cols, ready, flush, by, placed=placed, tensor_bytes=size
             )
+            told = fastest_first(point, found)
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
             count += len(told)
             if told:

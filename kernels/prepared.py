@@ -107,16 +107,6 @@ class Prepared:
             checked((error,), "a launch")
 
 
-def most_clusters(function: Any, threads: int, shared: int, cluster: int) -> int:
-    """Clusters of so many blocks that the current GPU has room for at once."""
-    if cluster == 1:
-        found = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared)
-        return checked(found, "an occupancy") * Device().properties.multiprocessor_count
-    # How many are launched does not matter.
-    ready = Prepared(function, cluster, threads, shared, [], cluster)
-    return checked(driver.cuOccupancyMaxActiveClusters(function, ready.config), "an occupancy")
-
-
 def _attribute(name: str) -> Any:
     made = driver.CUlaunchAttribute()
     made.id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")

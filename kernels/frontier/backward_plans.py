@@ -55,10 +55,8 @@ class BackwardPlan(Plan):
         return f"backward {super().label}"
 
 
-def backward_plan(
-    cols: int, size: int, edges: int, arch: int, gpu: str = select.DEFAULT
-) -> BackwardPlan:
-    """What serves rows of ``cols`` elements of ``size`` bytes on ``gpu`` (a slug).
+def backward_plan(cols: int, size: int, edges: int, arch: int, gpu: str = "") -> BackwardPlan:
+    """What serves rows of ``cols`` elements of ``size`` bytes on ``gpu`` (a slug; any, if empty).
 
     ``arch`` is 90 for sm_90.
     """

@@ -20,7 +20,7 @@ from kernels.frontier.columns_plans import (
 )
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel
 from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
-from kernels.prepared import Launch, Prepared, allow, launch, most_clusters
+from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,13 +84,8 @@ def _prepare(x: Tensor, dim: int, out: Tensor, log: bool, shape: Shape | None) -
         cluster = choice.splits
         if cluster > PORTABLE_CLUSTER:
             allow(functions[0], "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-        grid, shared = choice.blocks, choice.plans[0].ring_bytes
-        if shared:
-            allow(functions[0], "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
-            # Blocks that take one strip after the other all have to be there from the start.
-            grid = min(grid, cluster * most_clusters(functions[0], threads, shared, cluster))
         return Prepared(
-            functions[0], grid, threads, shared, [None, None, *steps, *numbers], cluster,
+            functions[0], choice.blocks, threads, 0, [None, None, *steps, *numbers], cluster,
             early=early,
         )  # fmt: skip
     split = [choice.splits, choice.share]

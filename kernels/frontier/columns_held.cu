@@ -1,5 +1,6 @@
 // columns_held: a block, or a cluster of BLOCKS, takes a strip of LANES units of adjacent places
-// and all rows, which its registers hold as they came.
+// and all rows, which its registers hold as they came; maxima and sums of places meet in shared
+// memory.
 //   moves    X once, Y once
 //   launch   grid = strips * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
 //            multiprocessor
@@ -7,16 +8,20 @@
 //   teaches  a strip as wide as a line of memory is read as fast as a row, without a transposition
 //   source   own, after block.cu and cluster.cu
 
-#include "columns_held.cuh"
+#include "columns_exchange.cuh"
 
 template <class T, int BYTES, int LANES, int THREADS, int HELD, int BLOCKS, int LEAST, bool LOG>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_columns(const T *x, T *out, long long x_outer, long long x_step, long long out_outer,
                     long long out_step, long long numbers, int pitch, int units, int cols) {
     using Mine = Unit<T, BYTES>;
-    constexpr int GROUPS = THREADS / LANES;
+    constexpr int EACH = Mine::PLACES, PLACES = LANES * EACH, GROUPS = THREADS / LANES;
+    // Of threads that know nothing of each other before the exchange: a warp's share its shuffles.
+    constexpr int SETS = THREADS / (LANES < 32 ? 32 : LANES);
+    constexpr bool EXPONENTIALS = sizeof(T) == 4 && !LOG; // held in place of the elements
     await_turn();
-    int lane = threadIdx.x % LANES, rank = blockIdx.x % BLOCKS;
+    int lane = threadIdx.x % LANES, set = threadIdx.x / (LANES < 32 ? 32 : LANES);
+    int rank = blockIdx.x % BLOCKS;
     Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(blockIdx.x / BLOCKS) * LANES + lane,
               x_outer, out_outer, numbers, pitch, units);
     int share = (cols + BLOCKS - 1) / BLOCKS, last = min(cols, (rank + 1) * share);
@@ -29,11 +34,117 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         held[i] = spot.there && first + GROUPS * i < last ? Mine::load(from + GROUPS * i * x_step)
                                                           : Mine::nothing();
 
-    __shared__ HeldColumns<T, BYTES, LANES, THREADS, HELD, BLOCKS, 1, LOG> all;
-    all.begin();
+    __shared__ ColumnsExchange<BLOCKS, PLACES> exchange;
+    if constexpr (BLOCKS > 1)
+        exchange.begin();
+
+    Mine top = held[0];
+#pragma unroll
+    for (int i = 1; i < HELD; ++i)
+        top.take_larger(held[i]);
+    larger_over_warp<LANES>(top);
+    __shared__ Mine tops[SETS][LANES];
+    bool speaks = threadIdx.x % 32 < LANES; // for the lanes of its warp that have its places
+    if constexpr (SETS > 1) {
+        if (speaks)
+            tops[set][lane] = top;
+        __syncthreads();
+#pragma unroll 1 // registers are the rows'
+        for (int i = 0; i < SETS; ++i)
+            top.take_larger(tops[i][lane]);
+    }
+
+    float base[EACH], sum[EACH] = {};
+    top.unpack(base);
+#pragma unroll
+    for (float &b : base)
+        b = base_of(b);
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) {
+        float v[EACH];
+        held[i].unpack(v);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) {
+            v[e] = exp2_fast((v[e] - base[e]) * LOG2E);
+            sum[e] += v[e];
+        }
+        if constexpr (EXPONENTIALS)
+            held[i].pack(v);
+    }
+#pragma unroll
+    for (int step = LANES; step < 32; step *= 2) {
+#pragma unroll
+        for (float &s : sum)
+            s += __shfl_xor_sync(ALL_LANES, s, step);
+    }
+
+    AtPlace<T, LOG> of[EACH];
+    if constexpr (SETS > 1 || BLOCKS > 1) {
+        // A place's pair is e * LANES + lane: neighbours write and read neighbouring banks.
+        __shared__ float sums[SETS][PLACES], maxima[PLACES];
+        __shared__ Partial rows[PLACES];
+        if (speaks) {
+            float max[EACH];
+            top.unpack(max);
+#pragma unroll
+            for (int e = 0; e < EACH; ++e) {
+                sums[set][e * LANES + lane] = sum[e];
+                if (set == 0)
+                    maxima[e * LANES + lane] = max[e];
+            }
+        }
+        __syncthreads();
+        if constexpr (BLOCKS > 1)
+            exchange.ready();
+        auto place_of_block = [&](int place) {
+            Partial all = {maxima[place], 0.0f};
+#pragma unroll 2
+            for (int i = 0; i < SETS; ++i)
+                all.sum += sums[i][place];
+            return all;
+        };
+        if constexpr (BLOCKS > 1)
+            for (int place = threadIdx.x; place < PLACES; place += THREADS)
+                exchange.tell(rank, place, place_of_block(place));
+        for (int place = threadIdx.x; place < PLACES; place += THREADS) {
+            Partial all;
+            if constexpr (BLOCKS > 1)
+                all = exchange.of_all(rank, place);
+            else
+                all = place_of_block(place);
+            rows[place] = told<T, LOG>(all);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) {
+            Partial row = rows[e * LANES + lane];
+            of[e] = {row.max, row.sum};
+        }
+    } else {
+#pragma unroll
+        for (int e = 0; e < EACH; ++e)
+            of[e] = {base[e], told<T, LOG>({base[e], sum[e]}).sum};
+    }
+    if constexpr (EXPONENTIALS && BLOCKS > 1) {
+        // From the maximum itself, not its base: a share that is -inf throughout adds 0 times 0.
+        float max[EACH];
+        top.unpack(max);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e)
+            of[e].scale *= exp2_fast((max[e] - of[e].base) * LOG2E);
+    }
+
     T *to = out + spot.to + first * out_step;
-    all.results(0, rank, held, [&](int i, Mine made) {
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) {
+        float v[EACH];
+        held[i].unpack_again(v);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e)
+            v[e] = EXPONENTIALS ? v[e] * of[e].scale : of[e](v[e]);
+        Mine made;
+        made.pack(v);
         if (spot.there && first + GROUPS * i < last)
             made.store(to + GROUPS * i * out_step);
-    });
+    }
 }

@@ -16,8 +16,6 @@ bytes      So 128 KB of a multiprocessor's input are on their way at once at mos
 exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 takes a whole part of
            the GPU, so that narrower strips go before it. Too few blocks that each have much
            to load take longer than a second read by all multiprocessors does.
-
-Blocks that load the next strips ahead are chosen where they were measured, and not by the rule.
 """
 
 import json
@@ -33,9 +31,7 @@ from kernels.frontier import select
 from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
 from kernels.registry import ELEMENT_BYTES
 
-REGIMES = ("held", "ahead", "partials", "results")
-HOLDING = ("held", "ahead")  # all rows, in registers
-PAIR_BYTES, AHEAD_TURNS = 8, 2  # of a place's maximum and sum; memories for those of a cluster
+REGIMES = ("held", "partials", "results")
 SECTOR_BYTES, LINE_BYTES = 32, LINE * VECTOR_BYTES
 # Of its rows in the registers of a thread: words, and units, of which each has an address too.
 WORDS, UNITS = 32, 24
@@ -54,12 +50,6 @@ FOLDER = "columns"  # of select.TABLES
 STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
 LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
 REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
-# Of those that load ahead: strips, and blocks of a multiprocessor, whose shared memory (in bytes)
-# holds them, and of each its tables too.
-AHEAD, AHEAD_LEAST, AHEAD_THREADS, AHEAD_WORDS = (1, 2, 3), (1, 2, 3, 4), (256, 512), (8, 32)
-SHARED, BLOCK_SHARED, MOST_TABLES, LEAST_COMING = 228 * 1024, 1024, 48 * 1024, 64 * 1024
-AHEAD_OVERHEAD = 48  # registers, as above
-LEAST_SMS = 64  # of a GPU that is worth it
 
 
 class Columns(NamedTuple):
@@ -120,8 +110,7 @@ def unit_bytes(size: int, *places: int) -> int:
 class ColumnsPlan(Plan):
     """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
 
-    Of ``held`` and ``ahead`` a fifth says how many blocks a multiprocessor has at least, and of
-    ``ahead`` a sixth how many strips are loaded ahead.
+    Of ``held`` a fifth says how many blocks a multiprocessor has at least.
     """
 
     log: bool = False
@@ -132,10 +121,10 @@ class ColumnsPlan(Plan):
 
     def expression(self, c_type: str) -> str:
         """The kernel as C++ names it, for elements of ``c_type``."""
-        unit, lanes, threads, blocks, *more = self.shape.sizes
+        unit, lanes, threads, blocks, *least = self.shape.sizes
         words = [c_type, unit, lanes, threads]
-        if self.shape.regime in HOLDING:
-            words += [self.held, blocks, *more]
+        if self.shape.regime == "held":
+            words += [self.held, blocks, *least]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -144,20 +133,6 @@ class ColumnsPlan(Plan):
     def threads(self) -> int:
         """Of a block."""
         return self.shape.sizes[2]
-
-    @property
-    def ring_bytes(self) -> int:
-        """Of shared memory, for strips that are loaded ahead."""
-        if self.shape.regime != "ahead":
-            return 0
-        return self.shape.sizes[5] * self.held * self.threads * VECTOR_BYTES
-
-    def tables_bytes(self, size: int) -> int:
-        """Of shared memory beside these, at most, of what holds elements of ``size`` bytes."""
-        unit, lanes, threads, blocks = self.shape.sizes[:4]
-        places, sets = lanes * unit // size, threads // max(32, lanes)
-        pairs = (AHEAD_TURNS * blocks + 1) * places * PAIR_BYTES
-        return pairs + sets * (lanes * unit + places * 4) + places * 4 + 64
 
     @property
     def label(self) -> str:
@@ -198,11 +173,11 @@ class Choice:
 
 def choose(
     columns: Columns, size: int, unit: int, log: bool, arch: int, multiprocessors: int,
-    gpu: str = select.DEFAULT,
+    gpu: str = "",
 ) -> Choice:  # fmt: skip
     """What serves ``columns`` of elements of ``size`` bytes in units of ``unit`` bytes.
 
-    ``arch`` is 90 for sm_90, ``gpu`` a slug.
+    ``arch`` is 90 for sm_90, ``gpu`` a slug, or empty: any.
     """
     if shape := _measured(columns, size, unit, arch, gpu):
         return chosen(shape, columns, size, unit, log)
@@ -211,11 +186,10 @@ def choose(
 
 def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
     """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
-    _, lanes, threads, blocks = shape.sizes[:4]
+    _, lanes, threads, blocks, _ = shape.sizes
     units, share = columns.inner * size // unit, -(-columns.cols // blocks)
     plan = ColumnsPlan(shape, -(-share // (threads // lanes)), 0, log=log)
-    vectors = unit == VECTOR_BYTES or shape.regime == "held"
-    if shape.sizes[0] != unit or not vectors or plan.held * max(1, unit // 4) > MOST_WORDS:
+    if shape.sizes[0] != unit or plan.held * max(1, unit // 4) > MOST_WORDS:
         raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
     # Units of a strip are those of one outer part, or a power of two of them to each.
     return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
@@ -234,30 +208,6 @@ def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
         fit = min(RESIDENT_THREADS, REGISTERS // (OVERHEAD + words)) // threads
         for least in sorted({max(1, fit - fewer) for fewer in FEWER}):
             yield Shape("held", (unit, lanes, threads, blocks, least))
-    yield from _loaded_ahead(columns, size, unit)
-
-
-def _loaded_ahead(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    for strip, threads, blocks in product(STRIPS, AHEAD_THREADS, CLUSTERS):
-        for least, ahead in product(AHEAD_LEAST, AHEAD):
-            lanes = strip // unit
-            if unit != VECTOR_BYTES or not 1 <= lanes <= 32 or threads * least > RESIDENT_THREADS:
-                continue
-            shape = Shape("ahead", (unit, lanes, threads, blocks, least, ahead))
-            share = -(-columns.cols // blocks)
-            plan = ColumnsPlan(shape, -(-share // (threads // lanes)), 0)
-            words, tables = plan.held * unit // 4, plan.tables_bytes(size)
-            registers = (AHEAD_OVERHEAD + words) * threads * least
-            shared = (plan.ring_bytes + tables + BLOCK_SHARED) * least
-            strips = -(-columns.outer * columns.inner * size // strip)
-            fits = tables <= MOST_TABLES and registers <= REGISTERS and shared <= SHARED
-            enough = least * plan.ring_bytes >= LEAST_COMING
-            # Of blocks that are there once nothing is loaded ahead.
-            if (
-                AHEAD_WORDS[0] <= words <= AHEAD_WORDS[1] and fits and enough
-                and strips * blocks > least * LEAST_SMS
-            ):  # fmt: skip
-                yield shape
 
 
 class Entry(NamedTuple):

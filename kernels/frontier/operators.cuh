@@ -192,35 +192,40 @@ template <class Factors, class Mask> struct Masked : Factors {
 
 // The vectors of a row as a mask leaves them (load.cuh).  All of the mask's words are asked for
 // before the row's vectors: two at a time they took a tenth longer where rows are wide (H200).  But
-// where lanes have their neighbours' vectors on the way too, there are no registers left for large
-// ones.
+// where rows have edges, large ones go two at a time: shapes with registers for more were not
+// measured, and where edges lie apart lanes have their neighbours' vectors on the way too.
 template <int STEP, class Factors, class Mask, class T, int EDGES, int N>
 __device__ void look(const Masked<Factors, Mask> &op, const Row<T, EDGES> &row, int start,
                      uint4 (&raw)[N], int last = ALL) {
     using Word = typename Mask::Seen::template Word<T>;
-    constexpr bool BEFORE = EDGES < 2 || sizeof(Word) <= 8;
+    constexpr int TOGETHER = EDGES == 0 || sizeof(Word) <= 8 || N < 2 ? N : 2;
     int end = min(min(last, row.vectors), op.template vectors_seen<T>(row.head));
     bool side_by_side = op.seen.template side_by_side<T>(row.head);
-    auto each = [&](auto visit) {
+    Word words[TOGETHER];
+    auto each = [&](int first, auto visit) {
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-            if (int k = start + STEP * i; unsigned(k) < unsigned(end))
-                visit(i, row.head + k * WIDTH<T>);
+        for (int i = 0; i < TOGETHER; ++i)
+            if (first + i < N)
+                if (int k = start + STEP * (first + i); unsigned(k) < unsigned(end))
+                    visit(i, row.head + k * WIDTH<T>);
     };
-    auto each_word = [&](auto visit) {
+    auto fetch = [&](int first) {
         if (side_by_side)
-            each([&](int i, int column) { visit(i, op.seen.template word<T, true>(column)); });
+            each(first,
+                 [&](int i, int column) { words[i] = op.seen.template word<T, true>(column); });
         else
-            each([&](int i, int column) { visit(i, op.seen.template word<T, false>(column)); });
+            each(first,
+                 [&](int i, int column) { words[i] = op.seen.template word<T, false>(column); });
     };
-    if constexpr (BEFORE) {
-        Word words[N];
-        each_word([&](int i, Word word) { words[i] = word; });
-        load<STEP>(row, start, raw, end);
-        each([&](int i, int) { raw[i] = op.template turned<T>(raw[i], words[i]); });
-    } else {
-        load<STEP>(row, start, raw, end);
-        each_word([&](int i, Word word) { raw[i] = op.template turned<T>(raw[i], word); });
+    if constexpr (TOGETHER == N)
+        fetch(0);
+    load<STEP>(row, start, raw, end);
+#pragma unroll
+    for (int first = 0; first < N; first += TOGETHER) {
+        if constexpr (TOGETHER < N)
+            fetch(first);
+        each(first,
+             [&](int i, int) { raw[first + i] = op.template turned<T>(raw[first + i], words[i]); });
     }
 }
 

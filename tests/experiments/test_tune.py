@@ -101,7 +101,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What is timed, where a staged row is faster than all else, and a wide one is interrupted."""
     found: list[tuple[Any, ...]] = []
 
-    def measure(dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any, placed: Any):
+    def measure(
+        dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any, placed: Any,
+        tensor_bytes: int,
+    ):  # fmt: skip
         found.append((dtype, rows, cols, shapes, placed))
         if cols > 2**21:
             raise KeyboardInterrupt

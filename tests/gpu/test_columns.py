@@ -12,7 +12,6 @@ from kernels import ops, softmax
 from kernels.frontier import columns
 from kernels.frontier.columns_plans import as_columns, choose, unit_bytes
 from kernels.frontier.frontier import NAMES, gpu
-from kernels.frontier.plans import Shape
 
 pytestmark = [pytest.mark.gpu]
 
@@ -71,32 +70,6 @@ def test_columns_are_right_in_any_memory_and_nothing_else_is_written(
         assert bool((memory == 7.0).all()), (of_x, of_out)
 
 
-# Threads, blocks of a cluster, blocks of a multiprocessor, and strips ahead.
-AHEAD = ((256, 1, 2, 1), (256, 1, 1, 3), (512, 4, 1, 2), (256, 8, 2, 1), (512, 16, 1, 2))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("of_gpu", AHEAD, ids=str)
-def test_strips_loaded_ahead_are_right(of_gpu: tuple[int, int, int, int], dtype: torch.dtype):
-    if torch.cuda.get_device_capability()[0] < 9 and of_gpu[1] > 1:
-        pytest.skip("needs clusters, of Hopper and later")
-    threads, blocks, *more = of_gpu
-    rows = threads // 8 * blocks * 3 - 5  # of lines, 3 units a thread
-    for shape, log in product(((1, rows, 8256), (40, rows, 64), (3, rows, 8192)), (False, True)):
-        x, _ = placed(shape, 16, 32, 0, math.nan, dtype)
-        out, memory = placed(shape, 8, 0, 0, 7.0, dtype)
-        hostile(x)
-        exact = (torch.log_softmax if log else torch.softmax)(x.double(), 1)
-        taken = Shape("ahead", (16, 8, threads, blocks, *more))
-        for _ in range(3):
-            columns.softmax(x, 1, out.fill_(math.nan), log, shape=taken)
-            torch.testing.assert_close(
-                out.double(), exact, rtol=NEAR[dtype], atol=5e-5 if log else 1e-7, equal_nan=True
-            )
-        out.fill_(7.0)
-        assert bool((memory == 7.0).all())
-
-
 def test_these_shapes_take_every_regime():
     found = set()
     for shape, dtype in product(SHAPES, DTYPES):
@@ -109,7 +82,7 @@ def test_these_shapes_take_every_regime():
         chosen = choose(lies, size, unit, False, device.arch, device.multiprocessors)
         found |= {(p.shape.regime, p.shape.sizes[3]) for p in chosen.plans}
     regimes = {regime for regime, _ in found}
-    assert regimes >= {"held", "partials", "results"}
+    assert regimes == {"held", "partials", "results"}
     if torch.cuda.get_device_capability()[0] >= 9:
         assert {("held", 1), ("held", 2), ("held", 8), ("held", 16)} <= found
 

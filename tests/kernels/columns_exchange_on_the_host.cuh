@@ -5,23 +5,23 @@
 #include "columns.cuh"
 #include <map>
 
-static std::map<std::tuple<int, unsigned, int>, Partial> pairs; // by turn, block and place
+static std::map<std::pair<unsigned, int>, Partial> pairs; // by block and place
 
-template <int BLOCKS, int PLACES, int MEMORIES> struct ColumnsExchange {
+template <int BLOCKS, int PLACES> struct ColumnsExchange {
     int began[MOST], readied[MOST];
 
     void begin() { began[threadIdx.x] = blockIdx.x + 1; }
-    void ready(int) { readied[threadIdx.x] = began[threadIdx.x]; }
+    void ready() { readied[threadIdx.x] = began[threadIdx.x]; }
 
-    void tell(int turn, int, int place, Partial mine) {
+    void tell(int, int place, Partial mine) {
         if (readied[threadIdx.x] == int(blockIdx.x) + 1)
-            pairs[{turn, blockIdx.x, place}] = mine;
+            pairs[{blockIdx.x, place}] = mine;
     }
 
-    Partial of_all(int turn, int rank, int place) {
+    Partial of_all(int rank, int place) {
         Partial all = no_partial();
         for (unsigned i = 0; i < BLOCKS; ++i)
-            if (auto found = pairs.find({turn, blockIdx.x - rank + i, place}); found != pairs.end())
+            if (auto found = pairs.find({blockIdx.x - rank + i, place}); found != pairs.end())
                 all = merged(all, found->second);
         return all;
     }

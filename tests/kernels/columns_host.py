@@ -29,18 +29,14 @@ from tests.kernels.host import library
 # What stands before and after a kernel's integers, which are 64 bits wide here.
 POINTERS = {
     "held": "{t} *, {t} *",
-    "ahead": "{t} *, {t} *",
     "partials": "{t} *, Partial *",
     "results": "{t} *, Partial *, {t} *",
 }
-CALL = """extern "C" void call{number}(
-        int blocks, int threads, int shared, long long **values) {{
-    dynamic_vectors = shared / 16;
+CALL = """extern "C" void call{number}(int blocks, int threads, long long **values) {{
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
-CLUSTERS = 2  # that are there at once, of those that load ahead
-INTEGERS = {"held": 8, "ahead": 8, "partials": 8, "results": 10}
+INTEGERS = {"held": 8, "partials": 8, "results": 10}
 Chooser = Callable[[Columns, int, int, bool, int, int], Choice]
 
 
@@ -87,12 +83,11 @@ class Code:
                 arguments: Sequence[int | None], cluster: int = 1, early: bool = False,
             ):  # fmt: skip
                 assert threads == plan.threads
-                assert shared == plan.ring_bytes
-                assert not shared or grid <= CLUSTERS * cluster
+                assert shared == 0
                 assert grid % cluster == 0
                 assert cluster == plan.shape.sizes[3]
                 assert early == (arch >= 90)
-                self.plan, self.grid, self.threads, self.shared = plan, grid, threads, shared
+                self.plan, self.grid, self.threads = plan, grid, threads
                 self.integers = [value for value in arguments if value is not None]
                 self.pointers = len(arguments) - len(self.integers)
                 assert len(self.integers) == INTEGERS[plan.shape.regime]
@@ -105,13 +100,12 @@ class Code:
                 places = (ctypes.c_void_p * 16)(*(start + 8 * i for i in range(16)))
                 code.launches.append((self.plan, self.grid, self.threads))
                 for _ in range(1 + (self.plan.shape.sizes[3] > 1)):
-                    code.functions[self.plan](self.grid, self.threads, self.shared, places)
+                    code.functions[self.plan](self.grid, self.threads, places)
 
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))
         monkeypatch.setattr(columns, "kernel", lambda plan, dtype, device: plan)
         monkeypatch.setattr(columns, "allow", lambda plan, name, value: None)
-        monkeypatch.setattr(columns, "most_clusters", lambda *_: CLUSTERS)
         monkeypatch.setattr(columns, "Prepared", OnTheHost)
         monkeypatch.setattr(
             columns, "launch", lambda device, key, prepare, *pointers: prepare()(0, *pointers)

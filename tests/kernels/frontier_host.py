@@ -43,14 +43,11 @@ IN_CPP = {
     'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
     'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
     '"l"(from)\n                 : "memory");': "copy_later(to, from);",
-    'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now(0);",
-    'asm volatile("cp.async.commit_group;" ::: "memory");': "end_copies();",
-    'asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");': "copy_now(LEFT);",
+    'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
     'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
     '"r"(v.z),\n                 "r"(v.w)\n'
     '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
     "extern __shared__ uint4 image[];": "uint4 *image = dynamic_shared + GUARD;",
-    "extern __shared__ uint4 ahead[];": "uint4 *ahead = dynamic_shared + GUARD;",
 }
 CALL = """extern "C" void call{number}(
         int blocks, int threads, int shared, const {t} *x, {t} *out, long long x_stride,

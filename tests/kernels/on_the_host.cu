@@ -28,7 +28,7 @@ constexpr int MOST = 1024;
 struct Index {
     unsigned x;
 };
-static Index threadIdx, blockIdx, blockDim, gridDim;
+static Index threadIdx, blockIdx, blockDim;
 
 struct Thread {
     ucontext_t at;
@@ -177,26 +177,13 @@ static void look_beyond() {
             beyond += std::memcmp(&dynamic_shared[at], &NOT_A_NUMBER, 16) != 0;
 }
 
-// Copies that a thread has asked for and not yet waited for, in batches: a GPU may make them late.
-static std::vector<std::vector<std::pair<uint4 *, const uint4 *>>> copies[MOST];
-static auto &copies_of_thread() {
-    auto &mine = copies[threadIdx.x];
-    if (mine.empty()) // the last one has not ended
-        mine.emplace_back();
-    return mine;
-}
-static void end_copies() { copies_of_thread().emplace_back(); }
-static void copy_later(uint4 *to, const void *from) {
-    copies_of_thread().back().emplace_back(to, static_cast<const uint4 *>(from));
-}
-// All but the last ``left`` batches that have ended; 0: whether ended or not.
-static void copy_now(int left) {
-    auto &mine = copies_of_thread();
-    while (int(mine.size()) > (left ? left + 1 : 0)) {
-        for (auto [to, from] : mine.front())
-            *to = *from;
-        mine.erase(mine.begin());
-    }
+// Copies that a thread has asked for and not yet waited for.
+static std::vector<std::pair<uint4 *, const uint4 *>> copies[MOST];
+static void copy_later(uint4 *to, const uint4 *from) { copies[threadIdx.x].emplace_back(to, from); }
+static void copy_now() {
+    for (auto [to, from] : copies[threadIdx.x])
+        *to = *from;
+    copies[threadIdx.x].clear();
 }
 
 template <class V> V __shfl_sync(unsigned, V v, int from) {
@@ -249,7 +236,7 @@ static bool advance(int warp) {
 template <class Call> void launch(int blocks, int size, const Call &call) {
     body = [](const void *arguments) { (*static_cast<const Call *>(arguments))(); };
     given = &call;
-    blockDim.x = size, gridDim.x = blocks;
+    blockDim.x = size;
     for (blockIdx.x = 0; blockIdx.x < unsigned(blocks); ++blockIdx.x) {
         fill_shared();
         for (int t = 0; t < size; ++t) {

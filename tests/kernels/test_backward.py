@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from experiments.tune_backward import MOST_HELD
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
-from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan
+from kernels.frontier.backward_plans import BackwardPlan, backward_plan
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.operators import composed_backward
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -133,7 +134,7 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
     plan = backward_plan(cols, size, edges, arch)
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
-    assert plan.held * VECTOR_BYTES <= HELD * size
+    assert plan.held <= MOST_HELD
     assert 32 <= plan.threads <= 1024
     match plan.shape.regime:
         case "warp":

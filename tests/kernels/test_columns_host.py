@@ -34,21 +34,15 @@ LAYOUTS = (
 
 
 def small(
-    threads: int, blocks: int, lies: Columns, size: int, unit: int, log: bool, *_: int | str,
-    ahead: int = 0,
-) -> Choice:  # fmt: skip
-    """Rows in the registers of small blocks of a cluster, or with no blocks read twice in three.
-
-    Where units are whole vectors, ``ahead`` strips are on their way to shared memory.
-    """
+    threads: int, blocks: int, lies: Columns, size: int, unit: int, log: bool, *_: int | str
+) -> Choice:
+    """Rows in the registers of small blocks of a cluster, or with no blocks read twice in three."""
     units, lanes = lies.inner * size // unit, 4
     strips = -(-lies.outer * units // lanes)
     share = -(-lies.cols // (blocks or 3))
     if blocks:
         each = -(-share // (threads // lanes))
-        sizes = (unit, lanes, threads, blocks, 1)
-        shape = Shape("held", sizes) if unit < 16 or not ahead else Shape("ahead", (*sizes, ahead))
-        plan = ColumnsPlan(shape, each, 0, log=log)
+        plan = ColumnsPlan(Shape("held", (unit, lanes, threads, blocks, 1)), each, 0, log=log)
         return Choice((plan,), units, units, strips, blocks, share)
     sizes = (unit, lanes, threads, 1)
     first = ColumnsPlan(Shape("partials", sizes), 0, 0)
@@ -61,9 +55,6 @@ WAYS = {
     "rule, Ampere": (choose, 80, SHAPES[80]),
     "block": (partial(small, 64, 1), 90, ((3, 41, 9), (2, 100, 32))),
     "cluster": (partial(small, 32, 4), 90, ((3, 41, 9), (2, 100, 32), (1, 3, 16))),
-    "one ahead": (partial(small, 64, 1, ahead=1), 90, ((2, 70, 320), (7, 9, 64))),
-    "three ahead": (partial(small, 64, 1, ahead=3), 90, ((2, 70, 320), (7, 9, 64))),
-    "two ahead of a cluster": (partial(small, 32, 4, ahead=2), 90, ((2, 100, 320), (1, 3, 64))),
     "twice": (partial(small, 64, 0), 80, ((3, 41, 9), (2, 500, 32), (1, 1, 16))),
 }
 
