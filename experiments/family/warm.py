@@ -17,16 +17,20 @@ from experiments.family import OPERATORS, operator_of
 from experiments.family.operator import BLOCKS, TORCH
 from experiments.family.others import COPIES
 from experiments.pool import pool
+from experiments.warm import ONCE
 
 COLUMNS = ["operator", "asked", "dtype", "cols", "implementation", "seconds"]
 # What compiles nothing.
 READY = (TORCH, "add", *COPIES)
 
 
-def first_calls(name: str, mode: str, number: int, device: str) -> list[tuple[str, float]]:
+def first_calls(
+    name: str, mode: str, number: int, device: str, once: bool
+) -> list[tuple[str, float]]:
     """Seconds of the first call of every implementation that compiles, at one case.
 
-    A failure is left for the block's check, which reports it with its reason.
+    Of those of ONCE, or of all others.  A failure is left for the block's check, which reports it
+    with its reason.
     """
     import torch
 
@@ -36,7 +40,7 @@ def first_calls(name: str, mode: str, number: int, device: str) -> list[tuple[st
         tensors = operator.tensors(case, device, 1)
         for each in operator.implementations:
             start = time.perf_counter()
-            if each.name not in READY:
+            if each.name not in READY and (each.name in ONCE) == once:
                 with suppress(Exception):
                     each.prepare(case, device)(*tensors)
                     if device == "cuda":
@@ -50,14 +54,21 @@ def first_calls(name: str, mode: str, number: int, device: str) -> list[tuple[st
 
 def warm(mode: str, device: str) -> Iterator[dict[str, object]]:
     """A row for each first call of ``mode``, up to one that ends its process."""
-    asked = [
-        (name, mode, number, device)
+    # What compiles for minutes, once for all cases, goes first, a process each: meanwhile any other
+    # that asked for it would wait.
+    first = [
+        (name, mode, 0, device, True)
+        for name, operator in OPERATORS.items()
+        if any(each.name in ONCE for each in operator.implementations)
+    ]
+    asked = first + [
+        (name, mode, number, device, False)
         for name, operator in OPERATORS.items()
         for number in range(len(operator.in_mode(mode)))
     ]
     with pool(device) as processes, suppress(BrokenProcessPool):
         made = processes.map(first_calls, *zip(*asked, strict=True))
-        for (name, _, number, _), calls in zip(asked, made, strict=True):
+        for (name, _, number, *_), calls in zip(asked, made, strict=True):
             case = OPERATORS[name].in_mode(mode)[number]
             for each, seconds in calls:
                 values = name, case.asked, case.dtype, case.cols, each, round(seconds, 3)
