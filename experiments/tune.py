@@ -121,14 +121,13 @@ def candidates(request: Request) -> Iterator[Shape]:
         for lanes in (8, 16, 32):
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
-    few = rows <= FEW
     for threads in BLOCK_THREADS:
         yield from _held(Shape("block", (threads,)), request, vectors, 255)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
         yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
     if request.rows >= STAGED_LEAST_ROWS:
         yield from _staged(request)
-    if few and vectors >= GRID_VECTORS:
+    if rows <= FEW and vectors >= GRID_VECTORS:
         yield from _in_one_grid(request, vectors, width)
     if vectors >= 4096:
         more = DEEP_CHUNKS if vectors >= DEEP_VECTORS else ()
@@ -365,13 +364,12 @@ def main(
     log.unlink(missing_ok=True)
     try:
         for r, shapes in track(asked.items(), "tuning"):
-            ready = [s for s in shapes if done[s, r, arch]]
-            placed = sliced if r.edges == APART else None
-            point = point_of(r)
+            ready, point = [s for s in shapes if done[s, r, arch]], point_of(r)
             by, size = (run_neutral(operator), OPERATOR_BYTES) if operator else (run, TENSOR_BYTES)
             found = measure(
-                r.dtype, r.rows, r.cols, ready, flush, by, placed=placed, tensor_bytes=size
-            )
+                r.dtype, r.rows, r.cols, ready, flush, by, tensor_bytes=size,
+                placed=sliced if r.edges == APART else None,
+            )  # fmt: skip
             told = fastest_first(point, found)
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
             count += len(told)
