@@ -68,7 +68,7 @@ release: $(VENV)/$(GROUP).stamp
 
 # pytest comes last, and its summary ends the output.
 test: browser lint
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations 20
 
 # The blog post's tests open it in a Chromium; pip has none that would run everywhere.
 browser:
