@@ -203,7 +203,7 @@ def y_axis(ax: Axes, log: bool = False) -> None:
     if log:
         low, high = low / 1.3, high * 1.3
         ax.set_ylim(low * (low / high) ** share, high)
-        ticks = log10_ticks(low, high)
+        ticks = log10_ticks(low, high, room=3)
     else:
         high *= 1.05
         ax.set_ylim(-share * high, high)
@@ -213,8 +213,8 @@ def y_axis(ax: Axes, log: bool = False) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def log10_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten from ``low`` to ``high``, with 2 and 5 between where there is room."""
+def log10_ticks(low: float, high: float, room: int = 2) -> list[float]:
+    """Powers of ten from ``low`` to ``high``, with 2 and 5 between for ``room`` of them at most."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1,) if math.log10(high / low) > 2 else (1, 2, 5)
+    steps = (1,) if math.log10(high / low) > room else (1, 2, 5)
     return [s * 10.0**k for k in decades for s in steps if low <= s * 10.0**k <= high]

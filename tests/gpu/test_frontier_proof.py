@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -40,8 +40,34 @@ _CHUNKS = {
     for entry in entries
     if entry.shape.regime == "chunks"
 }
-_UNORDERED = chosen(LAYOUTS[0], "float32", MANY, 2**19, Gpu(DEFAULT, 90, 132), invariant=True)
-GRID_WIDE = [*_CHUNKS.values(), _UNORDERED]
+_H200 = Gpu(DEFAULT, 90, 132)
+_UNORDERED = chosen(LAYOUTS[0], "float32", MANY, 2**19, _H200, invariant=True)
+DEALT = [*_CHUNKS.values(), _UNORDERED]
+
+
+class Wide(NamedTuple):
+    """Rows that blocks all over the GPU share, by a kernel that is launched cooperatively."""
+
+    shape: Shape
+    dtype: str
+    rows: int
+    cols: int
+
+    def tensor(self, seed: int) -> Tensor:
+        return planted(self.rows, self.cols, getattr(torch, self.dtype), "cuda", seed)
+
+
+# Rows in the registers of all multiprocessors: as many as these hold.
+GRIDS = [
+    Wide(chosen(LAYOUTS[0], *rows, _H200, invariant=invariant), *rows)
+    for rows, invariant in (
+        (("float32", 4, 2**20), False), (("bfloat16", 8, 2**20), False),
+        (("float16", 2, 524_289), False), (("float32", 1, 201_088), False),
+        (("float32", 2, 2**20), True),
+    )
+]  # fmt: skip
+REPEATED = [*(Wide(shape, "bfloat16", 24, 131_072) for shape in DEALT), *GRIDS]
+GRID_WIDE = [*(Wide(shape, "float32", 40, 300_001) for shape in DEALT), *GRIDS]
 LAUNCHES = 10_000
 CASES, MOST_COLS, MOST_ELEMENTS = 1000, 300_000, 2**21
 # As many widths as a minute's compiling allows, on all cores.
@@ -51,10 +77,15 @@ PATIENCE_S = 60.0
 NEIGHBOUR_CYCLES = 4_000_000_000  # two seconds
 
 
-@pytest.mark.parametrize("shape", GRID_WIDE, ids=str)
-def test_ten_thousand_launches_give_the_same_bits(shape: Shape):
-    assert shape.regime == "chunks"
-    x = planted(24, 131_072, torch.bfloat16, "cuda", seed=3)
+def test_both_grid_wide_regimes_are_proven():
+    assert {wide.shape.regime for wide in REPEATED} == {"chunks", "grid"}
+    assert {wide.shape.regime for wide in GRIDS} == {"grid"}
+    assert {wide.shape.invariant for wide in GRIDS} == {False, True}
+
+
+@pytest.mark.parametrize("wide", REPEATED, ids=str)
+def test_ten_thousand_launches_give_the_same_bits(wide: Wide):
+    x, shape = wide.tensor(seed=3), wide.shape
     first = run(x, torch.empty_like(x), shape)
     assert check(x, first).ok
     y, differs = torch.empty_like(x), torch.zeros((), dtype=torch.bool, device="cuda")
@@ -172,22 +203,12 @@ def wait_for(done: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-@pytest.fixture(scope="module")
-def wide() -> tuple[Tensor, Tensor]:
-    """Rows that all blocks share, and their softmax."""
-    x = planted(40, 300_001, torch.float32, "cuda", seed=5)
-    y = run(x, torch.empty_like(x), GRID_WIDE[0])
-    assert check(x, y).ok
-    return x, y
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5])
-@pytest.mark.parametrize("shape", GRID_WIDE, ids=str)
-def test_a_launch_beside_a_neighbour_that_came_first(
-    shape: Shape, share: float, wide: tuple[Tensor, Tensor]
-):
-    x, expected = wide
-    expected = expected if shape == GRID_WIDE[0] else run(x, torch.empty_like(x), shape)
+@pytest.mark.parametrize("wide", GRID_WIDE, ids=str)
+def test_a_launch_beside_a_neighbour_that_came_first(wide: Wide, share: float):
+    x, shape = wide.tensor(seed=5), wide.shape
+    expected = run(x, torch.empty_like(x), shape)
+    assert check(x, expected).ok
     y, mine = torch.full_like(x, torch.nan), torch.cuda.Stream()
     neighbour = Neighbour(int(share * present().multiprocessors))
     neighbour.start()
@@ -202,9 +223,9 @@ def test_a_launch_beside_a_neighbour_that_came_first(
     assert torch.equal(y, expected)
 
 
-@pytest.mark.parametrize("shape", GRID_WIDE, ids=str)
-def test_launches_between_which_a_neighbour_comes(shape: Shape, wide: tuple[Tensor, Tensor]):
-    x, _ = wide
+@pytest.mark.parametrize("wide", GRID_WIDE, ids=str)
+def test_launches_between_which_a_neighbour_comes(wide: Wide):
+    x, shape = wide.tensor(seed=5), wide.shape
     expected = run(x, torch.empty_like(x), shape)
     ys, mine = [torch.full_like(x, torch.nan) for _ in range(20)], torch.cuda.Stream()
     neighbour = Neighbour(present().multiprocessors)
@@ -221,9 +242,11 @@ def test_launches_between_which_a_neighbour_comes(shape: Shape, wide: tuple[Tens
     assert all(torch.equal(y, expected) for y in ys)
 
 
-def test_grid_wide_launches_on_two_streams_at_once(wide: tuple[Tensor, Tensor]):
+def test_grid_wide_launches_on_several_streams_at_once():
     narrow = planted(64, 131_072, torch.bfloat16, "cuda", seed=6)
-    work = [(x, shape) for x in (wide[0], narrow) for shape in (GRID_WIDE[0], GRID_WIDE[-1])]
+    rows = GRID_WIDE[0].tensor(seed=5)
+    work = [(x, shape) for x in (rows, narrow) for shape in (DEALT[0], DEALT[-1])]
+    work += [(wide.tensor(seed=7), wide.shape) for wide in (*GRIDS[:2], GRIDS[-1])]
     expected = [run(x, torch.empty_like(x), shape) for x, shape in work]
     ys = [torch.full_like(y, torch.nan) for y in expected]
     streams = [torch.cuda.Stream() for _ in work]
