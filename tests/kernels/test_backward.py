@@ -13,13 +13,16 @@ from torch import Tensor
 from experiments.tune_backward import MOST_HELD
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
-from kernels.frontier.backward_plans import BackwardPlan, backward_plan
+from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan, table
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
+from kernels.frontier.select import DEFAULT
 from kernels.operators import composed_backward
 from kernels.registry import DTYPES, ELEMENT_BYTES
 from tests.kernels.frontier_host import in_cpp
 from tests.kernels.host import library
 
+# What holds more of a row than the rule does.
+MEASURED = {shape for entries in table(DEFAULT).values() for _, shape in entries}
 # Of 16 bits one dtype will do: float16 does not run on the host.
 KINDS = ("float32", "bfloat16")
 SHAPES = {
@@ -134,7 +137,8 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
     plan = backward_plan(cols, size, edges, arch)
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
-    assert plan.held <= MOST_HELD
+    measured = arch in (90, 100) and plan.shape in MEASURED
+    assert plan.held <= (MOST_HELD if measured else HELD * size // VECTOR_BYTES)
     assert 32 <= plan.threads <= 1024
     match plan.shape.regime:
         case "warp":
