@@ -8,6 +8,8 @@ queues the events and the replay, so that no launch is timed.
 import gc
 import time
 from collections.abc import Sequence
+from functools import partial
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -28,6 +30,8 @@ MOST_PAIRS = 64
 # Slow variants get fewer calls a replay and fewer replays, so that no point takes seconds.
 REPLAY_NS = 5e6
 L2_MULTIPLE = 3
+# Calls by the clock scatter by a microsecond or two; these last some milliseconds.
+CALLS = 25
 
 
 def buffers(point: Point, device: str, seed: int) -> Sequence[tuple[Tensor, Tensor]]:
@@ -132,6 +136,21 @@ def call_ns(fn: Softmax, pair: Pair, flush: Flush) -> float:
     fn(*pair)
     torch.cuda.synchronize()
     return float(time.perf_counter_ns() - start)
+
+
+class CallTimer:
+    """What a caller of one variant waits for; ``name`` says so."""
+
+    name, slow = "call", False
+
+    def __init__(self, fn: Softmax, pair: Pair, flush: Flush) -> None:
+        self._call = partial(call_ns, fn, pair, flush)
+        for _ in range(CALLS):
+            self._call()
+
+    def sample(self) -> float:
+        """Nanoseconds of the median of CALLS calls."""
+        return median(self._call() for _ in range(CALLS))
 
 
 def host_ns(fn: Softmax, pair: Pair) -> float:

@@ -42,4 +42,5 @@ OPERATOR_FIGURES: dict[str, str] = {
     "topk_softmax": "operator_latency",
     "sample": "operator_latency",
     "attention": "attention",
+    "calls": "operator_latency",
 }

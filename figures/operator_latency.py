@@ -1,4 +1,4 @@
-"""How long do few rows of a vocabulary take to choose from: the k largest, or a sample?
+"""How long do few rows take: the k largest of a vocabulary, a sample of it, a call of a softmax?
 
 python -m figures.operator_latency TIDY.csv --hardware hardware.json --stem OUTDIR/sample
 """
@@ -8,14 +8,15 @@ from matplotlib.axes import Axes
 
 from figures import family, page
 
-WORDS = "of the vocabulary that is measured most; others are in the table"
+WORDS = "of the number of columns that is measured most; others are in the table"
 _draw = family.line("median_us", "rows", ("ci_low_us", "ci_high_us"), log=True)
 
 
 def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """Microseconds on the device against rows."""
+    """Microseconds on the device, or until a caller has the result, against rows."""
     _draw(ax, table)
-    ax.set(xlabel="rows", ylabel="µs on the device")
+    waits = "call" in set(table["timer"])
+    ax.set(xlabel="rows", ylabel="µs that a caller waits" if waits else "µs on the device")
 
 
 def panels(table: pd.DataFrame) -> page.Grid:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from experiments.family import (
     attention,
     backward,
+    calls,
     columns,
     cross_entropy,
     factors,
@@ -23,6 +24,7 @@ OPERATORS: Mapping[str, Operator] = {
     "topk_softmax": topk_softmax.OPERATOR,
     "sample": sample.OPERATOR,
     "attention": attention.OPERATOR,
+    "calls": calls.OPERATOR,
 }
 
 __all__ = ["OPERATORS", "Operator", "operator_of"]

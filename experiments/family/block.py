@@ -221,7 +221,7 @@ class Block:
     ) -> Iterator[dict[str, Any]]:
         self.current = None  # the copies are nobody's
         flush, copies = timer.Flush(self.device), self._copies(case, tensors)
-        timers: dict[Implementation, timer.DeviceTimer] = {}
+        timers: dict[Implementation, timer.DeviceTimer | timer.CallTimer] = {}
         ready = {each: of_pair(o.call) for each, o in outcomes.items() if o.call}
         for each in self._shuffled(ready):
             self._begin(each, case)
@@ -229,7 +229,11 @@ class Block:
                 mine = [cloned(t) for t in copies] if each.overwrites else copies
                 pairs: Any = [(given, None) for given in mine]
                 estimate = outcomes[each].estimate_ns
-                timers[each] = timer.DeviceTimer(ready[each], pairs, flush, estimate, each.graph)
+                timers[each] = (
+                    timer.CallTimer(ready[each], pairs[0], flush)
+                    if self.operator.waits
+                    else timer.DeviceTimer(ready[each], pairs, flush, estimate, each.graph)
+                )
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 outcomes[each] = Outcome("skipped", out_of_memory(case))

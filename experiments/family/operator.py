@@ -143,6 +143,7 @@ class Operator:
     flops     floating-point operations, where these are what counts
     code      patterns of the files in kernels/ that serve ``ours``
     quick     the cases of a quick run, some of ``cases``
+    waits     whether callers' waits are timed, and not what the device takes
     """
 
     cases: tuple[Case, ...]
@@ -156,6 +157,7 @@ class Operator:
     outputs: int = 0
     flops: Callable[[Case], float] = _no_flops
     aims: tuple[Aim, ...] = ()
+    waits: bool = False
 
     def __post_init__(self) -> None:
         if odd := [case for case in self.quick if case not in self.cases]:

@@ -18,7 +18,7 @@ from experiments.tables import STATUSES, BadTable, read_csv, validated
 from kernels.registry import DTYPES
 
 SCHEMA_VERSION = 1
-TIMERS = ("graph", "events", "host", "none")
+TIMERS = ("graph", "events", "call", "host", "none")
 CASE = ["asked", "dtype", "shape", "rows", "cols"]
 CEILINGS = ("copy", "add", "")
 

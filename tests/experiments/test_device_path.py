@@ -159,6 +159,18 @@ def test_a_call_is_timed_from_an_empty_l2_to_its_end(monkeypatch: pytest.MonkeyP
     assert seen == ["flush", "synchronize", "clock", "call", "synchronize", "clock"]
 
 
+def test_a_sample_of_calls_is_the_median_of_those_after_the_warm_ones(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    waits = iter([1e6] * timer.CALLS + [9e9] * (timer.CALLS // 2) + [30.0, 20.0] * timer.CALLS)
+    monkeypatch.setattr(timer, "call_ns", lambda fn, pair, flush: next(waits))
+    x = torch.zeros(1, 1)
+    calls = timer.CallTimer(lambda x, out: out, (x, x), lambda: None)  # pyright: ignore[reportArgumentType]
+    # Of an odd number of calls the slow ones are just not the half.
+    assert calls.sample() == 30.0
+    assert calls.sample() in (20.0, 30.0)
+
+
 def test_out_of_memory_before_the_first_sample_skips_the_point(monkeypatch: pytest.MonkeyPatch):
     def full(*_: object) -> Sequence[timer.Pair]:
         raise torch.OutOfMemoryError("tried to allocate")

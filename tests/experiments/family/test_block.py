@@ -1,6 +1,7 @@
 """What a block does with implementations, on the CPU and on stand-ins for a GPU's timers."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -254,6 +255,20 @@ def test_samples_are_taken_in_turns(monkeypatch: pytest.MonkeyPatch):
     assert table["order"].tolist() == [0, 1, 2] * SAMPLES["smoke"]
     for _, turn in table.groupby("sample"):
         assert set(turn["implementation"]) == {"ours", "torch", "other"}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_an_operator_of_calls_is_timed_as_callers_wait(monkeypatch: pytest.MonkeyPatch):
+    class Calls(FakeTimer):
+        def __init__(self, fn: Any, pair: Any, flush: Any) -> None:
+            super().__init__(fn, [pair], flush, 0.0, True)
+            self.name = "call"
+
+    monkeypatch.setattr(timer, "CallTimer", Calls)
+    table = run(replace(of(), waits=True), monkeypatch, "cuda")
+    assert set(table["timer"]) == {"call"}
+    assert table.loc[table["status"] == "ok", "time_ns"].is_unique
+    assert len(FakeTimer.made) == len(of().implementations)
 
 
 @pytest.mark.usefixtures("gpu")

@@ -38,9 +38,10 @@ def changed(path: Path, text: str) -> list[str]:
     [
         ("frontier/columns_held.cu", "\n__device__ int more;\n", ["columns"]),
         ("frontier/columns_held.cu", "\n// a comment\n", []),
-        ("frontier/columns_plans.py", "\nMORE = 1\n", ["columns"]),
+        ("frontier/columns_plans.py", "\nMORE = 1\n", ["columns", "calls"]),
         ("frontier/backward.cuh", "\n__device__ int more;\n", ["backward"]),
         ("frontier/candidates.cuh", "\n__device__ int more;\n", ["topk_softmax", "sample"]),
+        ("prepared.py", "\nMORE = 1\n", ["calls"]),
         ("frontier/choice.py", "\nMORE = 1\n", ["topk_softmax", "sample"]),
         ("frontier/block.cu", "\n__device__ int more;\n", ["factors", "masks"]),
         ("cross_entropy_ops.py", "\nMORE = 1\n", ["cross_entropy"]),
