@@ -24,13 +24,15 @@ def draw_near(ax: Axes, tidy: pd.DataFrame) -> None:
 def panels(tidy: pd.DataFrame) -> page.Grid:
     """Fraction of copy against columns, a column of panels a dtype.
 
-    Rows of whole 16-byte vectors, the same near copy, and rows that start anywhere between two.
+    Rows of whole 16-byte vectors, and rows that start anywhere between two: each, and near copy.
     """
     whole = tidy["cols"] * tidy["dtype"].map(ELEMENT_BYTES) % VECTOR_BYTES == 0
+    timed = tidy["status"] == "ok"
     kinds = (
         ("whole vectors", tidy[whole], draw),
-        ("whole vectors, near copy", tidy[whole & (tidy["status"] == "ok")], draw_near),
+        ("whole vectors, near copy", tidy[whole & timed], draw_near),
         ("rows off 16 bytes", tidy[~whole], draw),
+        ("rows off 16 bytes, near copy", tidy[~whole & timed], draw_near),
     )
     dtypes = [d for d in DTYPES if d in set(tidy["dtype"])]
     return [

@@ -84,7 +84,7 @@ LOOKS: Mapping[str, Look] = {
     **{f"torch_topk_{k}": Look(f"torch top-{k}", GREY, f"$t{k}$", DOTTED) for k in TOP},
     **{f"cuda_topk_{k}": Look(f"CUDA top-{k}", GREEN, f"${k}$") for k in TOP},
     "frontier":              Look("frontier", PURPLE, (12, 1, 0)),
-    "frontier_invariant":    Look("frontier, invariant", PURPLE, (7, 1, 180), DOTTED),
+    "frontier_invariant":    Look("frontier, invariant", GREEN, (7, 1, 180), DOTTED),
     "liger":                 Look("Liger", YELLOW, "H", LONG),
     "quack":                 Look("QuACK", BLUE, "X"),
     "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),

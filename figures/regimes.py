@@ -19,7 +19,7 @@ from figures.curves import human, log2_ticks
 from figures.look import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from kernels.frontier.plans import ALIKE, APART, LINE, NONE, REGIMES, VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES, Request, select
-from kernels.registry import ELEMENT_BYTES
+from kernels.registry import DTYPES, ELEMENT_BYTES
 
 COLOURS = dict(
     zip(REGIMES, (SKY, BLUE, GREEN, ORANGE, YELLOW, VERMILLION, PURPLE, GREY), strict=True)
@@ -30,8 +30,7 @@ ROWS = [2**k for k in range(18)]
 WIDTHS = sorted({round(2 ** (k / 4) / 8) * 8 for k in range(4 * 5, 4 * 23 + 1)})
 KINDS = {"whole vectors": NONE, "odd widths": ALIKE, "sliced input": APART}
 PANELS = {
-    f"{dtype}, {kind}": (dtype, edges)
-    for dtype, (kind, edges) in product(("float32", "bfloat16"), KINDS.items())
+    f"{dtype}, {kind}": (dtype, edges) for dtype, (kind, edges) in product(DTYPES, KINDS.items())
 }
 
 
@@ -87,7 +86,8 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     tables = {title: chosen(*asked) for title, asked in PANELS.items()}
     panels = [page.Panel(title, table, draw, in_legend=False) for title, table in tables.items()]
-    page.save([panels[: len(KINDS)], panels[len(KINDS) :]], stamp(), stem)
+    grid = [panels[i : i + len(KINDS)] for i in range(0, len(panels), len(KINDS))]
+    page.save(grid, stamp(), stem)
 
 
 if __name__ == "__main__":
