@@ -215,11 +215,16 @@ def _aimed(goal: Goal, table: pd.DataFrame | None) -> Found:
     at = at[at["asked"] == goal.place].set_index("implementation")
     if goal.variant not in at.index:
         raise NotApplicable(f"{goal.source} has no such row")
-    row, torch = at.loc[goal.variant], at["fraction_of_ceiling"].get(TORCH, math.nan)
+    row, torch = at.loc[goal.variant], at.loc[TORCH] if TORCH in at.index else None
     if row["status"] != "ok":
         raise NotApplicable(f"{row['status']}: {row['reason']}")
-    if math.isfinite(goal.slow) and not torch < goal.slow:
-        raise NotApplicable(f"no goal there: torch reaches {torch:.2f} of the ceiling")
+    if math.isfinite(goal.slow):
+        if torch is None or torch["status"] != "ok":
+            told = "it is missing" if torch is None else f"{torch['status']}: {torch['reason']}"
+            raise NotApplicable(f"torch has no time there: {told}")
+        if not torch["fraction_of_ceiling"] < goal.slow:
+            reached = f"{torch['fraction_of_ceiling']:.2f} of the ceiling"
+            raise NotApplicable(f"no goal there: torch reaches {reached}")
     value = row[goal.against]
     if math.isnan(value):
         raise NotApplicable("nothing that it is compared with was timed")

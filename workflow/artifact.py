@@ -20,6 +20,7 @@ from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURE
 from workflow import minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
+from workflow.measured import operators
 from workflow.tables import PROFILE_FIGURES
 
 ARCHIVE = ROOT / "experiments" / "archive" / DEFAULT_ARCHIVE
@@ -186,6 +187,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "claims summary": claims_summary,
     "experiments": experiments,
     "minutes": sweep_minutes,
+    "operators": operators,
     "full minutes": full,
     "workflow": rule_graph,
 }

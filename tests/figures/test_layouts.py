@@ -4,9 +4,8 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from experiments.layout import COLS, LAYOUTS
+from experiments.layout import COLS, DTYPES, LAYOUTS
 from figures import layouts
-from kernels.registry import DTYPES
 from tests.experiments.watched import placed_rows
 
 

@@ -128,6 +128,9 @@ def test_a_part_keeps_the_tables_that_were_not_made_again(
     for name in ("gpu_tests.xml", "layouts.csv"):
         (again / name).unlink()
     layouts = (archive / "layouts.csv").read_bytes()
+    (archive / "benchmarks").mkdir(exist_ok=True)
+    (archive / "benchmarks/prepare.tsv").write_text("s\n103\n")
+    relist(archive, *sums(archive), "benchmarks/prepare.tsv")
     with pytest.raises(typer.Exit):
         pack(again, archive, keep=True)
     assert "lacks gpu_tests.xml, layouts.csv: finish the run first" in capsys.readouterr().out
@@ -135,6 +138,7 @@ def test_a_part_keeps_the_tables_that_were_not_made_again(
     assert "not made again: gpu_tests.xml, layouts.csv, profile.csv" in capsys.readouterr().out
     verify_all(archive)
     assert (archive / "layouts.csv").read_bytes() == layouts
+    assert (archive / "benchmarks/prepare.tsv").read_text() == "s\n103\n"
     told = archive / "hardware.json"
     assert hardware_of(archive / "layouts.csv", told) == first
     assert hardware_of(archive / "accuracy.csv", told) == second

@@ -1,0 +1,54 @@
+"""The table of operators in docs/operators.md: ranges over places, and what is not measured."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.family import OPERATORS
+from experiments.family.archived import samples
+from experiments.tables import write_raw
+from tests.experiments.family.made import raw_of, stopped
+from workflow import measured
+
+
+def cells(name: str) -> list[list[str]]:
+    """The rows of operator ``name``."""
+    rows = [row.strip("| ").split(" | ") for row in measured.operators().splitlines()[2:]]
+    return [row for row in rows if row[0] == f"`{name}`"]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measured, "ARCHIVE", tmp_path)
+    return tmp_path
+
+
+def test_ranges_are_over_the_places_at_which_ours_was_timed(archive: Path):
+    raw = raw_of("backward")
+    path = archive / samples("backward")
+    path.parent.mkdir(parents=True)
+    ours, log = raw["implementation"] == "ours", raw["asked"] == "log_softmax"
+    # torch takes 3 (or 2) times as long, the compiler 1.5, a library that is wrong 1.
+    raw = raw[raw["implementation"].isin(["ours", "torch", "torch_compile", "liger", "add"])].copy()
+    factors = {"ours": 1.0, "torch": 3.0, "torch_compile": 1.5, "liger": 1.0, "add": 0.5}
+    raw["time_ns"] = raw["implementation"].map(factors) * 1e4
+    fewest = raw["cols"].min()
+    raw.loc[(raw["implementation"] == "torch") & (raw["cols"] == fewest), "time_ns"] = 2e4
+    wrong = stopped("wrong", "relative error 1 exceeds 0.01")
+    for column, value in wrong.items():
+        raw.loc[raw["implementation"] == "liger", column] = value
+        raw.loc[ours & log & (raw["cols"] == fewest) & (raw["dtype"] == "float32"), column] = value
+    write_raw(raw, path)
+    count = sum(case.asked == "softmax" for case in OPERATORS["backward"].cases)
+    plain, logarithm = cells("backward")
+    assert plain == [
+        "`backward`", "softmax", str(count), "0.5 to 0.5", "2 to 3", "1.5 to 1.5", "1e-06", "0.01",
+    ]  # fmt: skip
+    count = len(OPERATORS["backward"].cases) - count
+    assert logarithm[2] == f"{count - 1} of {count}"
+
+
+def test_what_is_not_in_the_archive_is_not_yet_measured(archive: Path):
+    for name in OPERATORS:
+        ((_, *rest),) = cells(name)
+        assert set(rest) == {"not yet"}
