@@ -72,14 +72,14 @@ FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, FEW)
 FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
 # So many rows that some multiprocessors get one more than others.
 BATCHES = (256, 512, 1024, 2048, 4096)
-BATCH_WIDTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
+BATCH_WIDTHS = (1024, 2048, 4096, 8192, 16_384, 32_000, 32_768, 65_536)
 # (rows, columns)
 MEASURED = (
     *((MANY, w) for w in WIDTHS),
     *product(FEW_ROWS, FEW_ROWS_WIDTHS),
     *product(BATCHES, BATCH_WIDTHS),
 )
-OPERATOR_WIDTHS = [2**k for k in range(10, 21)]
+OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 POINT = ("dtype", "edges", "rows", "cols")
 SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
