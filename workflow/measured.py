@@ -10,9 +10,10 @@ from experiments.family.others import COPIES
 from experiments.family.tables import read_raw
 from experiments.family.tidy import COPY, tidy
 from experiments.markdown import head, line
-from workflow.machine import DEFAULT_ARCHIVE, ROOT
+from workflow.machine import DEFAULT_ARCHIVE
+from workflow.source import ARCHIVES
 
-ARCHIVE = ROOT / "experiments" / "archive" / DEFAULT_ARCHIVE
+ARCHIVE = ARCHIVES / DEFAULT_ARCHIVE
 NONE = "–"
 # What is none of the others that somebody might take instead.
 OWN = (OURS, PLAIN, TORCH, ADD, COPY, *COPIES)

@@ -247,7 +247,12 @@ class Block:
                 yield self._row(each, case, outcomes[each], ns, order, sample, how, "cold")
 
     def _copies(self, case: Case, tensors: Tensors) -> list[Tensors]:
-        """The tensors and copies of them: as many as the L2 does not hold, as timer.buffers."""
+        """The tensors and copies of them: as many as the L2 does not hold, as timer.buffers.
+
+        Of calls each is timed by itself, after a flush: there the tensors alone.
+        """
+        if self.operator.waits:
+            return [tensors]
         l2 = timer.L2_MULTIPLE * torch.cuda.get_device_properties(self.device).L2_cache_size
         wanted = -(-max(timer.REPLAY_BYTES, l2) // self.operator.n_bytes(case))
         count = min(timer.MOST_PAIRS, max(1, wanted))

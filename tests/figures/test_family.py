@@ -89,6 +89,12 @@ def test_the_bars_of_columns_are_the_fractions_of_copy_in_groups_by_shape():
         assert len(ax.get_xticks()) == shapes
 
 
+@pytest.mark.parametrize(("timer", "told"), [("call", "a caller waits"), ("graph", "the device")])
+def test_microseconds_are_said_to_be_a_callers_or_the_devices(timer: str, told: str):
+    figure, _ = figure_of("calls", as_read(tidy_of("calls").assign(timer=timer)))
+    assert figure.axes[0].get_ylabel().endswith(told)
+
+
 def test_what_is_asked_stands_in_the_order_of_the_cases():
     assert family.in_order(as_read(tidy_of("topk_softmax"))) == ["k=1", "k=8", "k=50", "k=128"]
     assert family.in_order(as_read(tidy_of("sample", "smoke")))[0] == "temperature"
