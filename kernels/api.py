@@ -17,9 +17,9 @@ from torch._C import (
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
-from kernels import operators, ops
-from kernels.frontier import columns, frontier
-from kernels.frontier.rows import as_rows
+from kernels import eager, operators, ops
+from kernels.eager import Asked
+from kernels.frontier import frontier
 from kernels.prepared import known, launch
 
 
@@ -64,6 +64,8 @@ def softmax(
         and scale == 1.0
         and not is_causal
         and factor == 1.0
+        and isinstance(x, Tensor)
+        and (dim == -1 or dim == x.dim() - 1)
         and _dense(x)
         and x.is_contiguous()
         and not (x.requires_grad and torch.is_grad_enabled())
@@ -76,15 +78,11 @@ def softmax(
             y = torch.empty_like(x)  # of CUDA memory, so on a boundary of 256 bytes or more
             ready(torch._C._cuda_getCurrentRawStream(device), source, y.data_ptr())
             return y
-        if _plain(x, dim, dtype):
+        if _plain(x, dtype):
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y
-    if mask is None and scale == 1.0 and not is_causal and factor == 1.0:
-        return _any(x, dim, out, dtype, invariant)
-    return _operator(
-        "softmax", x, dim, out, dtype, False, scale, mask, is_causal, factor, invariant
-    )
+    return _call(x, out, mask, Asked(False, dim, dtype, invariant, scale, is_causal, factor))
 
 
 def log_softmax(
@@ -96,24 +94,36 @@ def log_softmax(
 
     With the last four it is factor * log_softmax(scale * x + mask).
     """
-    return _operator(
-        "log_softmax", x, dim, out, dtype, True, scale, mask, is_causal, factor, invariant
-    )
+    return _call(x, out, mask, Asked(True, dim, dtype, invariant, scale, is_causal, factor))
 
 
-def _operator(
-    name: str, x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, log: bool,
-    scale: float, mask: Tensor | None, is_causal: bool, factor: float, invariant: bool,
-) -> Tensor:  # fmt: skip
-    kind, compiling = _checked(x, dim, out, dtype, name), torch.compiler.is_compiling()
-    _check_mask(name, x, dim, kind, mask, is_causal)
-    arguments = x, mask, dim, dtype, log, float(scale), float(factor), is_causal, invariant
+def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> Tensor:
+    """What is ``asked`` of ``x``: by a launch that is known, by one that can be, or by PyTorch."""
+    compiling = torch.compiler.is_compiling()
+    alone = not compiling and _alone(x, out, mask)
+    derived = not compiling and not alone and out is None and _derived(x, mask)
+    ready = eager.kept(x, out, mask, asked) if alone or derived else None
+    if ready:
+        if derived:
+            return eager.Differentiated.apply(x, mask, asked, ready)
+        return eager.again(ready, x, out, mask)
+    log, dim, dtype, invariant, scale, is_causal, factor = asked
+    kind = _checked(x, dim, out, dtype, asked.name)
+    _check_mask(asked.name, x, dim, kind, mask, is_causal)
     if not _by_kernel(x, kind) or (not compiling and _differentiated_by_func()):
         if not compiling and not torch.cuda.is_available():
             _warn_once()
-        y = operators.composed(*arguments)
+        y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
+    elif alone and (y := eager.first(x, out, mask, asked)) is not None:
+        return y
+    elif derived:
+        return eager.Differentiated.apply(x, mask, asked, None)
+    elif asked.plain and mask is None:
+        y = ops.softmax(x, dim, dtype, invariant)
     else:
-        y = operators.softmax_operator(*arguments)
+        y = operators.softmax_operator(
+            x, mask, dim, dtype, log, float(scale), float(factor), is_causal, invariant
+        )
     return y if out is None else out.copy_(y)
 
 
@@ -144,22 +154,6 @@ def _check_mask(
         raise ValueError(
             f"{name} takes a mask that is broadcast to {tuple(x.shape)}; got {tuple(mask.shape)}"
         )
-
-
-def _any(
-    x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, invariant: bool
-) -> Tensor:
-    kind, compiling = _checked(x, dim, out, dtype), torch.compiler.is_compiling()
-    if not _by_kernel(x, kind) or (not compiling and _differentiated_by_func()):
-        if not compiling and not torch.cuda.is_available():
-            _warn_once()
-        y = torch.softmax(x, dim, dtype=dtype)
-    elif out is not None and not compiling and _direct(x, dim, out):
-        torch.autograd.graph.increment_version(out)  # whoever saved it for a gradient is told
-        return ops.into(x, dim, out, invariant)
-    else:
-        y = ops.softmax(x, dim, dtype, invariant)
-    return y if out is None else out.copy_(y)
 
 
 def _by_kernel(x: Tensor, kind: torch.dtype) -> bool:
@@ -206,29 +200,33 @@ def _observed() -> bool:
     )
 
 
-def _plain(x: Tensor, dim: int, dtype: torch.dtype | None) -> bool:
-    """Whether the kernels take ``x``, which is contiguous, and a contiguous output."""
+def _plain(x: Tensor, dtype: torch.dtype | None) -> bool:
+    """Whether the kernels take rows of ``x``, which is contiguous, and a contiguous output."""
+    return dtype in (None, x.dtype) and ops.serves(x, -1, x.dtype)
+
+
+def _alone(x: Tensor, out: Tensor | None, mask: Tensor | None) -> bool:
+    """Whether nobody has to see the call: plain CUDA memory, of which no gradient is wanted."""
+    if not _dense(x) or _observed():
+        return False
+    wanted = torch.is_grad_enabled()
+    if wanted and x.requires_grad:
+        return False
+    if out is not None and not (_dense(out) and not (wanted and out.requires_grad)):
+        return False
+    return mask is None or (_dense(mask) and not (wanted and mask.requires_grad))
+
+
+def _derived(x: Tensor, mask: Tensor | None) -> bool:
+    """Whether a gradient of ``x`` is wanted, and nothing else of the call."""
     return (
-        dtype in (None, x.dtype)
-        and (dim == -1 or dim == x.dim() - 1)
-        and ops.serves(x, -1, x.dtype)
+        _dense(x)
+        and not _observed()
+        and not get_interpreter_stack()
+        and torch.is_grad_enabled()
+        and x.requires_grad
+        and (mask is None or (_dense(mask) and not mask.requires_grad))
     )
-
-
-def _direct(x: Tensor, dim: int, out: Tensor) -> bool:
-    """Whether a kernel may write to ``out`` itself: rows apart from each other and from ``x``.
-
-    Or columns, where ``x`` lies as such too.
-    """
-    if _observed() or not (_dense(x) and _dense(out)) or x.dtype != out.dtype:
-        return False
-    moved = out.movedim(dim, -1) if out.dim() else out
-    rows = as_rows(moved.shape, moved.stride())
-    apart = rows is not None and (rows.rows <= 1 or rows.stride >= rows.cols)
-    if not (apart or columns.takes(x, dim, out)) or not ops.serves(x, dim, x.dtype):
-        return False
-    same = x.data_ptr() == out.data_ptr() and x.stride() == out.stride()
-    return same or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
 
 
 def _checked(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kernels import ops
 from kernels.frontier import backward, columns, frontier
-from kernels.frontier.operators import MOST_ROWS, Causal, Operator, matrix
+from kernels.frontier.operators import MOST_ROWS, Causal, Matrix, Operator, matrix
 
 torch.library.define(
     "roofline::softmax_operator",
@@ -57,23 +57,27 @@ def _cuda(
     if not served or (masked and x.numel() > MOST_ROWS * cols):
         return composed(x, mask, dim, dtype, log, scale, factor, is_causal)
     x = x.to(dtype or x.dtype)
-    told = None
-    if is_causal:
-        told = Causal(x.shape[-2], 1)
-    elif mask is not None:
-        mask = mask.expand(x.shape).movedim(dim, -1) if x.dim() else mask.reshape(1)
-        lies = matrix(mask.shape, mask.stride(), mask.dtype == torch.bool)
-        if lies is None:
-            mask = mask.contiguous()
-            lies = matrix(mask.shape, mask.stride(), mask.dtype == torch.bool)
-        told = lies
-    operator, out = Operator(log, scale, factor, told), ops.new(x)
+    lies = told(x, mask, dim, is_causal)
+    if mask is not None and lies is None:
+        mask = mask.expand(x.shape).contiguous()
+        lies = told(x, mask, dim, is_causal)
+    operator, out = Operator(log, scale, factor, lies), ops.new(x)
     if operator == Operator(log=True) and not invariant and columns.takes(x, dim, out):
         return columns.softmax(x, dim, out, log=True)
     return ops.by_rows(
         lambda x, out: frontier.softmax(x, out, invariant, operator=operator, mask=mask),
         out, dim, x,
     )  # fmt: skip
+
+
+def told(x: Tensor, mask: Tensor | None, dim: int, is_causal: bool) -> Causal | Matrix | None:
+    """What a kernel is told of the mask of ``x`` along ``dim``; None where it cannot be."""
+    if is_causal:
+        return Causal(x.shape[-2], 1)
+    if mask is None:
+        return None
+    mask = mask.expand(x.shape).movedim(dim, -1) if x.dim() else mask.reshape(1)
+    return matrix(mask.shape, mask.stride(), mask.dtype == torch.bool)
 
 
 def _fake(

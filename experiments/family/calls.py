@@ -115,7 +115,7 @@ OPERATOR = Operator(
         *copies(to=-1),
     ),
     code=(
-        "api.py", "ops.py", "operators.py", "prepared.py", "frontier/frontier.py",
+        "api.py", "eager.py", "ops.py", "operators.py", "prepared.py", "frontier/frontier.py",
         "frontier/backward.py", "frontier/columns.py",
     ),
     aims=(

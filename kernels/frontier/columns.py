@@ -53,11 +53,14 @@ def softmax(
         "columns", x.dtype, x.shape, dim, x.stride(), out.stride(), source % VECTOR_BYTES,
         to % VECTOR_BYTES, device, log, shape,
     )  # fmt: skip
-    launch(device, key, lambda: _prepare(x, dim, out, log, shape), source, to)
+    launch(device, key, lambda: prepare(x, dim, out, log, shape), source, to)
     return out
 
 
-def _prepare(x: Tensor, dim: int, out: Tensor, log: bool, shape: Shape | None) -> Launch:
+def prepare(
+    x: Tensor, dim: int, out: Tensor, log: bool = False, shape: Shape | None = None
+) -> Launch:  # fmt: skip
+    """The launch for tensors that lie as these; as ``softmax``."""
     if not takes(x, dim, out):
         raise ValueError(
             f"expected places side by side, in rows at even distances along dimension {dim}; got "

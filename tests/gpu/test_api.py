@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from torch.library import opcheck
 from torch.testing import assert_close
 
 from experiments.check import check, planted
-from kernels import ops, softmax
+from kernels import log_softmax, ops, softmax
 from kernels.frontier.backward import softmax_backward
+from kernels.operators import composed
 
 pytestmark = pytest.mark.gpu
 
@@ -100,6 +102,66 @@ def test_any_tensor_dim_and_output_is_torchs(dtype: torch.dtype):
                 assert torch.equal(place, y)
             mine = x.clone()
             assert_close(softmax(mine, dim, out=mine), torch.softmax(x, dim))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_calls_past_the_dispatcher_are_right_again_and_in_graphs(dtype: torch.dtype):
+    """Of every kind twice, on other memory that lies alike; then captured, on another stream."""
+    shape = (6, 40, 264)
+    mask = torch.rand(shape, device="cuda") < 0.7
+    mask[..., 0] = True
+    added = torch.randn(shape[-2:], device="cuda").to(dtype)
+    asked: dict[str, dict[str, Any]] = {
+        "plain": {}, "middle": {"dim": 1}, "first": {"dim": 0}, "scale": {"scale": 0.5},
+        "factor": {"factor": 3.0}, "mask": {"mask": mask}, "added": {"mask": added},
+        "causal": {"is_causal": True}, "invariant": {"invariant": True},
+    }  # fmt: skip
+    for name, options in asked.items():
+        for call, log in ((softmax, False), (log_softmax, True)):
+            several = [torch.randn(shape, device="cuda").to(dtype) for _ in range(3)]
+            several.append(torch.randn(8, 40, 272, device="cuda").to(dtype)[1:7, :, 3:267])
+            rest: dict[str, Any] = {
+                "mask": None,
+                "dim": -1,
+                "scale": 1.0,
+                "factor": 1.0,
+                "is_causal": False,
+            }
+            told = {**rest, **options}
+            told.pop("invariant", None)
+            for x in several:
+                wide = told["mask"]
+                if isinstance(wide, Tensor) and wide.dtype == dtype:
+                    wide = wide.double()
+                exact = composed(
+                    x.double(), wide, told["dim"], None, log, told["scale"], told["factor"],
+                    told["is_causal"],
+                )  # fmt: skip
+                out, mine = torch.empty_like(x), x.clone()
+                near = 3 * NEAR[dtype]
+                y = call(x, **options)
+                assert call(x, out=out, **options) is out
+                call(mine, out=mine, **options)
+                for each in (y, out, mine):
+                    assert_close(each.double(), exact, atol=near, rtol=near, msg=name)
+                leaf, grad = x.detach().clone().requires_grad_(), torch.randn_like(x)
+                leaf64 = x.double().requires_grad_()
+                call(leaf, **options).backward(grad)
+                composed(
+                    leaf64, wide, told["dim"], None, log, told["scale"], told["factor"],
+                    told["is_causal"],
+                ).backward(grad.double())  # fmt: skip
+                assert leaf.grad is not None
+                assert_close(
+                    leaf.grad.double(), leaf64.grad, atol=20 * NEAR[dtype], rtol=20 * NEAR[dtype]
+                )
+            x, graph = several[0], torch.cuda.CUDAGraph()
+            expected = call(several[1], **options)
+            with torch.cuda.graph(graph):
+                y = call(x, **options)
+            x.copy_(several[1])
+            graph.replay()
+            assert torch.equal(y, expected)
 
 
 def test_the_operators_keep_pytorchs_rules():
