@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import Fill, Sweep
 from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES
+from kernels.registry import DTYPES
 
 # Where each layout is measured (experiments/layouts.py).
 COLS = (1000, 4096, 32_000, 50_257, 131_072, 2**20)
-DTYPES = ("float32", "bfloat16")
 TENSOR_BYTES = 2**29
 
 

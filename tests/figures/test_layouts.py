@@ -4,8 +4,9 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from experiments.layout import COLS, DTYPES, LAYOUTS
+from experiments.layout import COLS, LAYOUTS
 from figures import layouts
+from kernels.registry import DTYPES
 from tests.experiments.watched import placed_rows
 
 
