@@ -32,3 +32,12 @@ def run_neutral(kind: str) -> Callable[..., torch.Tensor]:
         return softmax(x, out, shape=shape, operator=operator, mask=masks.get(x.shape))
 
     return run
+
+
+def run_triangle(x: torch.Tensor, out: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """The causal softmax whose time counts: rows see half of the columns on average, not all."""
+    rows, cols = x.shape
+    count = min(rows, cols)
+    return softmax(
+        x, out, shape=shape, operator=Operator(mask=Causal(count, (cols - count) // 2 + 1))
+    )

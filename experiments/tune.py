@@ -8,22 +8,20 @@ whole vectors; with edges they are one element more; with edges apart, too, as a
 rows.
 
 --operator measures many rows, of 256 MiB, of a softmax with factors or a mask that leave it as it
-is, for a table of its own, tables/<operator>/<gpu>.json.
+is, for a table of its own, tables/<operator>/<gpu>.json.  Causal rows are checked with a mask that
+hides nothing, and timed with one that hides half.
 
 --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
 the shape that is chosen today competes with them.  What is not measured stays in the table, but for
 widths that are none of WIDTHS any more and lie just below one that is measured.
 """
 
-import json
-import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import pandas as pd
@@ -33,11 +31,11 @@ from rich.progress import track
 
 from experiments import timer
 from experiments.check import check, planted
-from experiments.hardware import commit
-from experiments.neutral import neutral, run_neutral
+from experiments.neutral import neutral, run_neutral, run_triangle
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
+from experiments.tuning import earlier, fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
@@ -81,7 +79,6 @@ MEASURED = (
 )
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 POINT = ("dtype", "edges", "rows", "cols")
-SAMPLES = 7
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
 OVERHEAD = 26  # registers that a thread has beside its share of the row
 MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to compile
@@ -213,11 +210,12 @@ def sliced(x: torch.Tensor) -> torch.Tensor:
 def measure(
     dtype: str, rows: int, cols: int, shapes: list[Any], flush: timer.Flush,
     run: Callable[..., Any] = run, placed: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    tensor_bytes: int = TENSOR_BYTES,
+    tensor_bytes: int = TENSOR_BYTES, timed: Callable[..., Any] | None = None,
 ) -> dict[Any, float]:  # fmt: skip
     """Fraction of copy by shape, with which ``run`` is called; without those that are wrong.
 
-    Inputs lie as ``placed`` gives them; copy is that of contiguous tensors.
+    Inputs lie as ``placed`` gives them; copy is that of contiguous tensors. ``timed`` is called in
+    ``run``'s place once the shape is checked.
     """
     rows = min(rows, max(1, tensor_bytes // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
@@ -228,60 +226,27 @@ def measure(
     timers = {}
     for shape in shapes:
 
-        def softmax(x: torch.Tensor, out: torch.Tensor, shape: Any = shape) -> torch.Tensor:
-            return run(x, out, shape)
+        def softmax(
+            x: torch.Tensor, out: torch.Tensor, shape: Any = shape, by: Callable[..., Any] = run
+        ) -> torch.Tensor:
+            return by(x, out, shape)
 
+        measured = partial(softmax, by=timed or run)
         try:
             out = torch.full(small.shape, torch.nan, dtype=small.dtype, device="cuda")
             verdict = check(small, softmax(small, out))
-            softmax(*pairs[0])  # what the first call of these rows needs, no graph shall hold
+            measured(*pairs[0])  # what the first call of these rows needs, no graph shall hold
         except RuntimeError as error:
             print(f"fails: {shape} at {cols} {dtype}: {error}")
             continue
         if verdict.ok:
-            timers[shape] = timer.DeviceTimer(softmax, pairs, flush, 3e5)
+            timers[shape] = timer.DeviceTimer(measured, pairs, flush, 3e5)
         else:
             print(f"wrong: {shape} at {cols} {dtype}: {verdict.reason}")
-    times: dict[Shape, list[float]] = {shape: [] for shape in timers}
-    copy = []
-    for _ in range(SAMPLES):
-        copy.append(min(c.sample() for c in copies))
-        for shape in random.sample(list(timers), len(timers)):
-            times[shape].append(timers[shape].sample())
+    found = fractions(copies, timers)
     del pairs, timers, copies
     torch.cuda.empty_cache()
-    return {shape: median(copy) / median(some) for shape, some in times.items()}
-
-
-def fastest_first(point: dict[str, Any], found: dict[Any, float]) -> list[dict[str, Any]]:
-    """The entries of a table for ``point``, by the fraction of copy that each shape reached."""
-    return [
-        {
-            **point, "regime": shape.regime, "sizes": list(shape.sizes), "raw": shape.raw,
-            "fraction_of_copy": round(value, 4),
-        }
-        for shape, value in sorted(found.items(), key=lambda item: -item[1])
-    ]  # fmt: skip
-
-
-def write_table(out: Path, entries: list[dict[str, Any]]) -> None:
-    """Write ``entries``, a line each, to ``out``, and where, when and of which code they are."""
-    gpu = torch.cuda.get_device_properties(0)
-    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}
-    lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    head = json.dumps(facts)[1:-1]
-    out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
-
-
-def earlier(table: Path) -> list[dict[str, Any]]:
-    """The entries of ``table``, if there is one, each with its date and commit."""
-    if not table.exists():
-        return []
-    told = json.loads(table.read_text())
-    facts = {key: told[key] for key in ("measured_utc", "code_commit")}
-    return [{**(facts if "code_commit" not in entry else {}), **entry} for entry in told["entries"]]
+    return found
 
 
 def requests(arch: int, multiprocessors: int) -> Iterator[Request]:
@@ -365,10 +330,12 @@ def main(
     try:
         for r, shapes in track(asked.items(), "tuning"):
             ready, point = [s for s in shapes if done[s, r, arch]], point_of(r)
-            by, size = (run_neutral(operator), OPERATOR_BYTES) if operator else (run, TENSOR_BYTES)
             found = measure(
-                r.dtype, r.rows, r.cols, ready, flush, by, tensor_bytes=size,
+                r.dtype, r.rows, r.cols, ready, flush,
+                run_neutral(operator) if operator else run,
                 placed=sliced if r.edges == APART else None,
+                tensor_bytes=OPERATOR_BYTES if operator else TENSOR_BYTES,
+                timed=run_triangle if operator == "causal" else None,
             )  # fmt: skip
             told = fastest_first(point, found)
             pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)

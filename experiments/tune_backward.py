@@ -7,11 +7,9 @@ Candidates are checked against float64, and timed in turn with torch.add of thre
 same size, of which each fraction is.  As experiments.tune does for the softmax.
 """
 
-import random
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
@@ -26,12 +24,10 @@ from experiments.tune import (
     CLUSTER_THREADS,
     OVERHEAD,
     REGISTERS,
-    SAMPLES,
     THREADS,
     WARP_THREADS,
-    fastest_first,
-    write_table,
 )
+from experiments.tuning import fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.frontier.backward import softmax_backward
 from kernels.frontier.backward_plans import FOLDER, STREAM, least_lanes, plan_of
@@ -144,15 +140,10 @@ def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape
             timers[shape] = timer.DeviceTimer(gradient, tensors, flush, ESTIMATE_NS)
         else:
             print(f"wrong: {shape} at {width}: off by {off:.2g} of y")
-    times: dict[Shape, list[float]] = {shape: [] for shape in timers}
-    of_add = []
-    for _ in range(SAMPLES):
-        of_add.append(ceiling.sample())
-        for shape in random.sample(list(timers), len(timers)):
-            times[shape].append(timers[shape].sample())
+    found = fractions([ceiling], timers)
     del tensors, timers, ceiling
     torch.cuda.empty_cache()
-    return {shape: median(of_add) / median(some) for shape, some in times.items()}
+    return found
 
 
 def main(
@@ -173,21 +164,13 @@ def main(
         point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
         ready = [shape for shape in shapes if done[shape, width, arch]]
         found = measure(width, ready, flush)
-        every += (told := fastest_first({**point, "cols": width.cols}, found))
+        # No copy reads two tensors.
+        every += (told := fastest_first({**point, "cols": width.cols}, found, of="add"))
         entries += told[:1]
     log.parent.mkdir(parents=True, exist_ok=True)
-    # The ceiling is torch.add's: no copy reads two tensors.
-    pd.DataFrame(every).rename(columns={"fraction_of_copy": "fraction_of_add"}).to_csv(
-        log, index=False
-    )
-    write_table(out, [_of_add(entry) for entry in entries])
+    pd.DataFrame(every).to_csv(log, index=False)
+    write_table(out, entries)
     print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
-
-
-def _of_add(entry: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "fraction_of_add" if k == "fraction_of_copy" else k: value for k, value in entry.items()
-    }
 
 
 if __name__ == "__main__":

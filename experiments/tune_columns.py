@@ -7,9 +7,7 @@ Candidates hold the rows of a strip; each is checked, and timed in turn with the
 with copy.  Where the rule's is faster, it stands, and the table has no entry.
 """
 
-import random
 from pathlib import Path
-from statistics import median
 from typing import Annotated, NamedTuple
 
 import pandas as pd
@@ -22,7 +20,7 @@ from experiments.check import check
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
-from experiments.tune import SAMPLES, fastest_first, write_table
+from experiments.tuning import fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.frontier.columns import softmax
 from kernels.frontier.columns_plans import FOLDER, Columns, candidates, chosen
@@ -102,15 +100,10 @@ def measure(
             timers[shape] = timer.DeviceTimer(down, pairs, flush, ESTIMATE_NS)
         else:
             print(f"wrong: {shape} at {tensors}: {verdict.reason}")
-    times: dict[Shape | None, list[float]] = {shape: [] for shape in timers}
-    copy = []
-    for _ in range(SAMPLES):
-        copy.append(min(c.sample() for c in copies))
-        for shape in random.sample(list(timers), len(timers)):
-            times[shape].append(timers[shape].sample())
+    found = fractions(copies, timers)
     del flat, pairs, timers, copies
     torch.cuda.empty_cache()
-    return {shape: median(copy) / median(some) for shape, some in times.items()}
+    return found
 
 
 def main(

@@ -16,7 +16,8 @@ from rich.progress import track
 
 from experiments import timer
 from experiments.pool import pool
-from experiments.tune import fastest_first, measure, write_table
+from experiments.tune import measure
+from experiments.tuning import fastest_first, write_table
 from kernels.frontier.select import MANY
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES

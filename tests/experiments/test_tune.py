@@ -10,7 +10,8 @@ import torch
 import typer
 
 from experiments import neutral, tune
-from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates, fastest_first
+from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates
+from experiments.tuning import fastest_first
 from kernels.frontier.operators import TUNED, Causal, Operator
 from kernels.frontier.plans import (
     ALIKE,
@@ -96,6 +97,9 @@ class Processes:
         return [True] * len(arguments[0])
 
 
+whole: list[bool] = []  # of what was last timed: whether rows are seen from end to end
+
+
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What is timed, where a staged row is faster than all else, and a wide one is interrupted."""
@@ -103,9 +107,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def measure(
         dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any, placed: Any,
-        tensor_bytes: int,
+        tensor_bytes: int, timed: Any,
     ):  # fmt: skip
         found.append((dtype, rows, cols, shapes, placed))
+        assert timed in (None, neutral.run_triangle)
+        whole.append(timed is None)
         if cols > 2**21:
             raise KeyboardInterrupt
         return {shape: 0.5 + (shape.regime == "staged") / 4 for shape in shapes}
@@ -222,9 +228,14 @@ def test_results_that_lie_otherwise_are_those_of_a_slice(
     assert (view.stride(), view.storage_offset()) == ((5, 1), 1)
 
 
-def test_an_operator_has_a_table_of_its_own(seen: list[tuple[Any, ...]], tmp_path: Path):
-    out = tmp_path / "chosen" / "table.json"
-    tune.main(out, tmp_path / "log.csv", operator="chosen")
+@pytest.mark.parametrize("operator", ["chosen", "causal"])
+def test_an_operator_has_a_table_of_its_own(
+    seen: list[tuple[Any, ...]], tmp_path: Path, operator: str
+):
+    out = tmp_path / operator / "table.json"
+    whole.clear()
+    tune.main(out, tmp_path / "log.csv", operator=operator)
+    assert set(whole) == {operator != "causal"}
     entries = json.loads(out.read_text())["entries"]
     assert {e["cols"] for e in entries} == set(tune.OPERATOR_WIDTHS)
     assert {(e["edges"], e["rows"]) for e in entries} == {("none", None)}
@@ -255,3 +266,19 @@ def test_what_operators_are_timed_with_leaves_a_softmax_as_it_is(
         x = torch.randn(shape)
         y = run(x, torch.empty_like(x), Shape("block", (128, 1)))
         torch.testing.assert_close(y, torch.softmax(x, -1))
+
+
+def test_causal_rows_are_timed_with_half_of_them_hidden(monkeypatch: pytest.MonkeyPatch):
+    asked: list[Causal] = []
+
+    def softmax(x: torch.Tensor, out: torch.Tensor, *, shape: Shape, operator: Operator) -> None:
+        assert isinstance(operator.mask, Causal)
+        asked.append(operator.mask)
+
+    monkeypatch.setattr(neutral, "softmax", softmax)
+    for rows, cols in ((300, 100), (100, 100), (10, 1000)):
+        x = torch.empty(rows, cols)
+        neutral.run_triangle(x, x, Shape("block", (128, 1)))
+        mask = asked[-1]
+        seen = [min(cols, row % mask.count + mask.more) for row in range(rows)]
+        assert abs(sum(seen) / rows / cols - 0.5) < 0.01, (rows, cols)
