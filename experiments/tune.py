@@ -19,7 +19,6 @@ widths that are none of WIDTHS any more and lie just below one that is measured.
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -223,24 +222,21 @@ def measure(
     copies = [timer.DeviceTimer(load(c), pairs, flush, 1e5, variant(c).graph) for c in COPIES]
     if placed:
         pairs, small = [(placed(x), out) for x, out in pairs], placed(small)
-    timers = {}
+    timers, of_time = {}, timed or run
     for shape in shapes:
 
-        def softmax(
-            x: torch.Tensor, out: torch.Tensor, shape: Any = shape, by: Callable[..., Any] = run
-        ) -> torch.Tensor:
-            return by(x, out, shape)
+        def softmax(x: torch.Tensor, out: torch.Tensor, shape: Any = shape) -> torch.Tensor:
+            return of_time(x, out, shape)
 
-        measured = partial(softmax, by=timed or run)
         try:
             out = torch.full(small.shape, torch.nan, dtype=small.dtype, device="cuda")
-            verdict = check(small, softmax(small, out))
-            measured(*pairs[0])  # what the first call of these rows needs, no graph shall hold
+            verdict = check(small, run(small, out, shape))
+            softmax(*pairs[0])  # what the first call of these rows needs, no graph shall hold
         except RuntimeError as error:
             print(f"fails: {shape} at {cols} {dtype}: {error}")
             continue
         if verdict.ok:
-            timers[shape] = timer.DeviceTimer(measured, pairs, flush, 3e5)
+            timers[shape] = timer.DeviceTimer(softmax, pairs, flush, 3e5)
         else:
             print(f"wrong: {shape} at {cols} {dtype}: {verdict.reason}")
     found = fractions(copies, timers)

@@ -181,7 +181,11 @@ OPERATOR = Operator(
         Implementation("quack", quack),
         Implementation(ADD, _add, n_bytes=n_bytes, error=_added),
     ),
-    code=("frontier/backward.py", "frontier/backward_*.cu"),
+    code=(
+        "frontier/backward.py",
+        "frontier/backward_*.cu",
+        "frontier/tables/backward/*.json",
+    ),
     aims=(
         Aim(10, "fraction of torch.add's speed of gradients", "fraction_of_ceiling", least=0.95),
     ),

@@ -101,7 +101,9 @@ OPERATOR = Operator(
         Implementation("transposed", transposed),
         *copies(to=-1),
     ),
-    code=("api.py", "frontier/columns.py", "frontier/columns_*.cu"),
+    code=(
+        "api.py", "frontier/columns.py", "frontier/columns_*.cu", "frontier/tables/columns/*.json",
+    ),
     aims=(
         Aim(9, "fraction of copy along other dimensions", "fraction_of_ceiling", least=0.9),
         Aim(

@@ -152,7 +152,7 @@ OPERATOR = Operator(
     ),
     code=(
         "cross_entropy_api.py", "cross_entropy_ops.py", "frontier/cross_entropy.py",
-        "frontier/cross_entropy_*.cu",
+        "frontier/cross_entropy_*.cu", "frontier/tables/cross_entropy/*.json",
     ),
     aims=(
         Aim(

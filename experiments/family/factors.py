@@ -92,7 +92,14 @@ OPERATOR = Operator(
         Implementation(COMPILED, lambda case, device: compiled(steps(case, device), case, device)),
         *copies(to=-1),
     ),
-    code=("api.py", "operators.py", "frontier/frontier.py", "frontier/tables/*.json", "regimes"),
+    code=(
+        "api.py",
+        "operators.py",
+        "frontier/frontier.py",
+        "frontier/tables/*.json",
+        "frontier/tables/factors/*.json",
+        "regimes",
+    ),
     aims=(
         Aim(7, "speed of logarithms and factors over the plain softmax", "fraction_of_plain", 0.95),
     ),

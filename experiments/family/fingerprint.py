@@ -21,7 +21,7 @@ def files(operator: str) -> Iterator[Path]:
             found = [KERNELS / "frontier" / f"{regime}.cu" for regime in sorted(REGIMES)]
         else:
             found = sorted(KERNELS.glob(pattern))
-        if not found:
+        if not found and "tables/" not in pattern:  # without a table shapes go by rule
             raise ValueError(f"no file in kernels/ is '{pattern}', which serves {operator}")
         yield from found
 

@@ -132,7 +132,14 @@ OPERATOR = Operator(
         Implementation(COMPILED, lambda case, device: compiled(steps(case, device), case, device)),
         *copies(to=-1),
     ),
-    code=("api.py", "operators.py", "frontier/frontier.py", "frontier/tables/*.json", "regimes"),
+    code=(
+        "api.py",
+        "operators.py",
+        "frontier/frontier.py",
+        "frontier/tables/*.json",
+        *(f"frontier/tables/{kind}/*.json" for kind in ("causal", "chosen", "added")),
+        "regimes",
+    ),
     aims=(
         Aim(8, "bandwidth with a mask over the plain softmax's", "fraction_of_plain", least=0.95),
     ),

@@ -4,16 +4,11 @@ Imports neither torch nor CUDA: the build reads it on every machine. The fastest
 measured on this GPU (``python -m experiments.tune_backward``), or a rule where none was.
 """
 
-import json
-from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from kernels.frontier import select
+from kernels.frontier import measured
 from kernels.frontier.plans import HERE, HOPPERS, VECTOR_BYTES, Plan, Shape, vectors_from_line
-from kernels.registry import ELEMENT_BYTES
 
 REGIMES = ("warp", "block", "cluster", "stream")
 # Elements of y, and as many of dy, in a thread's registers: as floats they take 32.
@@ -60,7 +55,8 @@ def backward_plan(cols: int, size: int, edges: int, arch: int, gpu: str = "") ->
 
     ``arch`` is 90 for sm_90.
     """
-    shape = _measured(cols, size, edges, arch, gpu) or _by_rule(cols, size, edges, arch)
+    known = measured.shape(FOLDER, gpu, arch, cols, size, edges)
+    shape = known or _by_rule(cols, size, edges, arch)
     return plan_of(shape, cols, size, edges)
 
 
@@ -73,30 +69,6 @@ def plan_of(shape: Shape, cols: int, size: int, edges: int) -> BackwardPlan:
 def least_lanes(size: int, edges: int) -> int:
     """The fewest lanes that a row may have: one for each element of the edges."""
     return 2 * VECTOR_BYTES // size if edges else 1
-
-
-# By bytes of an element, and whether rows have edges: columns and shapes, in order of columns.
-Table = Mapping[tuple[int, bool], tuple[tuple[int, Shape], ...]]
-
-
-@cache
-def table(gpu: str) -> Table:
-    """What was measured on ``gpu``; empty where nothing was."""
-    path = select.TABLES / FOLDER / f"{gpu}.json"
-    entries = json.loads(path.read_text())["entries"] if path.exists() else []
-    found: dict[tuple[int, bool], list[tuple[int, Shape]]] = {}
-    for e in entries:
-        key = ELEMENT_BYTES[e["dtype"]], e["edges"] != "none"
-        found.setdefault(key, []).append((e["cols"], select.shape_of(e)))
-    return {key: tuple(sorted(some, key=lambda e: e[0])) for key, some in found.items()}
-
-
-def _measured(cols: int, size: int, edges: int, arch: int, gpu: str) -> Shape | None:
-    """The shape that was fastest at the next width that was measured."""
-    known = table(gpu) or (table(select.DEFAULT) if arch in HOPPERS else {})
-    entries = known.get((size, edges > 0), ())
-    index = bisect_left([width for width, _ in entries], cols)
-    return entries[index][1] if index < len(entries) else None
 
 
 def _by_rule(cols: int, size: int, edges: int, arch: int) -> Shape:

@@ -19,9 +19,10 @@ from kernels.frontier.cross_entropy_plans import (
     TARGETS,
     CrossEntropyPlan,
     cross_entropy_plan,
+    plan_of,
 )
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
-from kernels.frontier.plans import ALIKE, APART, HOPPERS, NONE, VECTOR_BYTES
+from kernels.frontier.plans import ALIKE, APART, HOPPERS, NONE, VECTOR_BYTES, Shape
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -40,23 +41,23 @@ class Terms:
 
 def cross_entropy(
     x: Tensor, target: Tensor, terms: Terms, loss: Tensor, lse: Tensor,
-    grad: Tensor | None = None, weight: Tensor | None = None,
+    grad: Tensor | None = None, weight: Tensor | None = None, shape: Shape | None = None,
 ) -> None:  # fmt: skip
     """Write the loss and the lse of each row of ``x`` (..., cols), and ``grad`` of x's shape.
 
     ``target`` (int32 or int64), ``loss`` and ``lse`` (float32) are contiguous, an element a row.
     ``grad``, which is ``x`` or does not overlap it, gets the gradients times ``weight``: float32,
-    one for all rows or one a row, contiguous; without it 1. Raises ValueError where rows lie
-    unevenly.
+    one for all rows or one a row, contiguous; without it 1. ``shape`` names the kernel that is
+    taken. Raises ValueError where rows lie unevenly.
     """
     device, stride = x.get_device(), 0 if weight is None or weight.numel() == 1 else 1
     to = x if grad is None else grad
     key = (
         "cross entropy", x.dtype, x.shape, x.stride(), to.stride(), grad is None, target.dtype,
-        terms, stride, device, x.data_ptr() % VECTOR_BYTES, to.data_ptr() % VECTOR_BYTES,
+        terms, stride, device, x.data_ptr() % VECTOR_BYTES, to.data_ptr() % VECTOR_BYTES, shape,
     )  # fmt: skip
     launch(
-        device, key, lambda: _prepare(x, grad, target, terms, stride),
+        device, key, lambda: _prepare(x, grad, target, terms, stride, shape),
         x.data_ptr(), to.data_ptr(), target.data_ptr(),
         0 if weight is None else weight.data_ptr(), loss.data_ptr(), lse.data_ptr(),
     )  # fmt: skip
@@ -108,14 +109,18 @@ def _name(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
 
 
-def _prepare(x: Tensor, grad: Tensor | None, target: Tensor, terms: Terms, stride: int) -> Launch:
+def _prepare(
+    x: Tensor, grad: Tensor | None, target: Tensor, terms: Terms, stride: int, shape: Shape | None
+) -> Launch:  # fmt: skip
     if x.numel() == 0:
         return nothing
     (rows, cols, x_stride), to, device = rows_of(x), x if grad is None else grad, x.get_device()
-    plan = cross_entropy_plan(
-        rows, cols, x.element_size(), edges_of(x, to), gpu(device).arch,
-        gpu(device).multiprocessors, grad is not None, terms.label_smoothing != 0.0, _name(target),
-    )  # fmt: skip
+    known, row = gpu(device), (cols, x.element_size(), edges_of(x, to))
+    asked = grad is not None, terms.label_smoothing != 0.0, _name(target)
+    if shape:
+        plan = plan_of(shape, *row, *asked)
+    else:
+        plan = cross_entropy_plan(rows, *row, known.arch, known.multiprocessors, *asked, known.name)
     grid = rows * plan.blocks
     if plan.shape.regime == "warp":
         grid = -(-rows * plan.shape.sizes[0] // plan.threads)

@@ -1,7 +1,8 @@
 // cross_entropy_held: a row's loss, lse and gradient by a block, or a cluster of BLOCKS blocks, in
 // whose registers the row lies, as it came; the gradient may go where the row is.
 //   moves    X once, the gradient once; of each row a target, a weight, the loss and lse
-//   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS
+//   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
+//            multiprocessor
 //   holds    BLOCKS * THREADS * VECTORS vectors of 16 bytes; BLOCKS > 1: Hopper and later
 //   teaches  a gradient of which all is known once the sum is needs no second look from memory
 //   source   own, after block.cu and cluster.cu; the gradient in the forward pass: Liger kernel,
@@ -9,8 +10,9 @@
 
 #include "cross_entropy.cuh"
 
-template <class T, class Index, int THREADS, int VECTORS, int BLOCKS, int EDGES, bool SMOOTH>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+template <class T, class Index, int THREADS, int VECTORS, int BLOCKS, int LEAST, int EDGES,
+          bool SMOOTH>
+__global__ void __launch_bounds__(THREADS, LEAST)
     cross_entropy(const T *x, T *grad, const Index *targets, const float *weight, float *loss,
                   float *lse, long long x_stride, long long grad_stride, int cols, long long,
                   Terms terms) {

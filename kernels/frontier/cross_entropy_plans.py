@@ -1,12 +1,14 @@
 """What a cross-entropy compiles and launches for a row's width.
 
-Imports neither torch nor CUDA: the build reads it on every machine. The choice is a rule, which no
-measurement has set yet.
+Imports neither torch nor CUDA: the build reads it on every machine. With a gradient, rows that
+registers hold go by the fastest shape that was measured on this GPU
+(``python -m experiments.tune_cross_entropy``), or a rule where none was; else by a rule.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.frontier import measured
 from kernels.frontier.plans import (
     ALIKE,
     HERE,
@@ -25,7 +27,9 @@ INDICES = {"int32": "int", "int64": "long long"}  # of targets, as C++ names the
 HELD, WARP_HELD = 8, 4
 WARP_THREADS = 128  # of a block
 BLOCKS, WIDEST_BLOCK = (128, 256, 512), 1024
-CLUSTERS = ((512, 2, 1), (512, 4, 1), (512, 8, 1), (512, 16, 1), (1024, 16, 1))  # a Shape's sizes
+RESIDENT = 1024  # threads of a multiprocessor
+CLUSTERS = ((512, 2), (512, 4), (512, 8), (512, 16), (1024, 16))  # threads, blocks
+FOLDER = "cross_entropy"  # of select.TABLES
 STREAMED = 4  # vectors of a thread on their way at once (cross_entropy_stream.cu)
 WIDEST_STREAM, MOST_BLOCKS = 512, 16
 BESIDE = 2  # blocks of a multiprocessor below which a streamed row is shared out
@@ -39,7 +43,8 @@ class CrossEntropyPlan(Plan):
 
     ``index`` is the C++ type of targets; ``gradient`` whether that is written; ``smooth`` whether
     labels are smoothed, for which the logits are summed.  Of a stream the sizes are (threads of a
-    block, blocks of a row).
+    block, blocks of a row); of a block and a cluster the last is the least number of blocks that a
+    multiprocessor has.
     """
 
     index: str = INDICES["int64"]
@@ -65,7 +70,9 @@ class CrossEntropyPlan(Plan):
             case "stream":
                 arguments = (*sizes, self.edges, self.gradient, self.smooth)
             case _:
-                arguments = (sizes[0], self.held, self.blocks, self.edges, self.smooth)
+                arguments = (
+                    sizes[0], self.held, self.blocks, sizes[-1], self.edges, self.smooth
+                )  # fmt: skip
         words = (c_type, self.index, *(str(a).lower() for a in arguments))
         return f"cross_entropy<{', '.join(words)}>"
 
@@ -86,15 +93,17 @@ TARGETS, SCALE = Shape("targets", (TARGETS_THREADS,)), Shape("scale", (SCALE_THR
 
 def cross_entropy_plan(
     rows: int, cols: int, size: int, edges: int, arch: int, multiprocessors: int,
-    gradient: bool, smooth: bool, index: str,
+    gradient: bool, smooth: bool, index: str, gpu: str = "",
 ) -> CrossEntropyPlan:  # fmt: skip
-    """What serves rows of ``cols`` elements of ``size`` bytes.
+    """What serves rows of ``cols`` elements of ``size`` bytes on ``gpu`` (a slug; any, if empty).
 
     ``arch`` is 90 for sm_90, ``index`` the targets' dtype; without ``gradient``, ``edges`` are not
     APART, since nothing lies where results would.
     """
     assert gradient or edges <= ALIKE
-    shape = _shape(cols, size, edges, arch, gradient)
+    shape = by_rule(cols, size, edges, arch, gradient)
+    if gradient and shape.regime != "warp":
+        shape = measured.shape(FOLDER, gpu, arch, cols, size, edges) or shape
     if shape.regime == "stream":
         hopper = arch in HOPPERS
         blocks = _blocks(rows, cols * size // VECTOR_BYTES, multiprocessors) if hopper else 1
@@ -112,7 +121,8 @@ def plan_of(
     return CrossEntropyPlan(shape, held, int(edges), (), INDICES[index], gradient, smooth)
 
 
-def _shape(cols: int, size: int, edges: int, arch: int, gradient: bool) -> Shape:
+def by_rule(cols: int, size: int, edges: int, arch: int, gradient: bool) -> Shape:
+    """The shape where none was measured, for rows as cross_entropy_plan takes them."""
     vectors = cols * size // VECTOR_BYTES
     if vectors <= 32 * WARP_HELD:
         least = max(least_lanes(size, edges), vectors / WARP_HELD)
@@ -122,9 +132,9 @@ def _shape(cols: int, size: int, edges: int, arch: int, gradient: bool) -> Shape
     if gradient:
         for threads in (*BLOCKS, *(() if hopper else (WIDEST_BLOCK,))):
             if vectors <= HELD * threads:
-                return Shape("block", (threads, 1))
-        for sizes in CLUSTERS if hopper else ():
-            shape = Shape("cluster", sizes)
+                return Shape("block", (threads, RESIDENT // threads))
+        for threads, blocks in CLUSTERS if hopper else ():
+            shape = Shape("cluster", (threads, blocks, RESIDENT // threads))
             if shape.plan(cols, size, edges).held <= HELD:
                 return shape
     fitting = (t for t in BLOCKS if vectors <= STREAMED * t)

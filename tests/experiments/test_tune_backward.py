@@ -10,7 +10,8 @@ import pytest
 from experiments import tune_backward
 from experiments.tune_backward import Width, candidates, widths
 from kernels.frontier import backward_plans, select
-from kernels.frontier.backward_plans import backward_plan, plan_of, table
+from kernels.frontier.backward_plans import backward_plan, plan_of
+from kernels.frontier.measured import table
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from tests.experiments.test_tune import Gpu, Processes
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from experiments.tune_backward import MOST_HELD
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
-from kernels.frontier.backward_plans import HELD, BackwardPlan, backward_plan, table
+from kernels.frontier.backward_plans import FOLDER, HELD, BackwardPlan, backward_plan
+from kernels.frontier.measured import table
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.frontier.select import DEFAULT
 from kernels.operators import composed_backward
@@ -22,7 +23,7 @@ from tests.kernels.frontier_host import in_cpp
 from tests.kernels.host import library
 
 # What holds more of a row than the rule does.
-MEASURED = {shape for entries in table(DEFAULT).values() for _, shape in entries}
+MEASURED = {shape for entries in table(FOLDER, DEFAULT).values() for _, shape in entries}
 # Of 16 bits one dtype will do: float16 does not run on the host.
 KINDS = ("float32", "bfloat16")
 SHAPES = {

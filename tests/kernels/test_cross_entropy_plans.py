@@ -10,6 +10,7 @@ from cuda.bindings import driver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.tune_cross_entropy import MOST_HELD
 from kernels import prepared
 from kernels.compiled import Job
 from kernels.frontier import cross_entropy as launches
@@ -29,9 +30,9 @@ from kernels.frontier.cross_entropy_plans import (
 from kernels.frontier.plans import ALIKE, APART, NONE, VECTOR_BYTES, Shape, vectors_from_line
 from kernels.registry import ARCHITECTURES, DTYPES, ELEMENT_BYTES
 
-CLUSTER, WIDE = Shape("cluster", (512, 8, 1)), Shape("cluster", (1024, 16, 1))
+CLUSTER, WIDE = Shape("cluster", (512, 8, 2)), Shape("cluster", (1024, 16, 1))
 COMPILED = (
-    (Shape("warp", (32, 128)), 1000), (Shape("block", (512, 1)), 10_000),
+    (Shape("warp", (32, 128)), 1000), (Shape("block", (512, 2)), 10_000),
     (Shape("stream", (512, 1)), 10**6), (CLUSTER, 150_000), (WIDE, 262_145),
     (Shape("stream", (512, 16)), 10**6),
 )  # fmt: skip
@@ -59,7 +60,7 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
     assert 32 <= plan.threads <= 1024
-    assert plan.held <= HELD
+    assert plan.held <= MOST_HELD
     match plan.shape.regime:
         case "warp":
             assert sizes[0] * plan.held >= cols * size // VECTOR_BYTES

@@ -25,6 +25,9 @@ rule tune:
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
+KERNELS = ("backward", "columns", "cross_entropy")
+
+
 rule tune_operator:
     """Measure the frontier's kernels with factors, or a mask; write the table they then go by."""
     input:
@@ -48,7 +51,7 @@ rule tune_operator:
 
 
 rule tune_kernels:
-    """Measure the kernels of gradients, or those down columns; write the table they then go by."""
+    """Measure kernels of gradients, of columns or of losses; write the table they then go by."""
     input:
         ancient("experiments/tune_{kind}.py"),
     output:
@@ -56,7 +59,7 @@ rule tune_kernels:
     log:
         f"results/logs/{SOURCE.name}/tune_{{kind}}.log",
     wildcard_constraints:
-        kind="backward|columns",
+        kind="|".join(KERNELS),
     conda:
         "../../environment.yml"
     threads: workflow.cores
@@ -73,4 +76,4 @@ rule tune_operators:
     """All of these."""
     input:
         expand(rules.tune_operator.output[0], operator=TUNED),
-        expand(rules.tune_kernels.output[0], kind=("backward", "columns")),
+        expand(rules.tune_kernels.output[0], kind=KERNELS),

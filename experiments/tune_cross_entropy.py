@@ -1,0 +1,162 @@
+"""Which shape of kernel is fastest for a loss and its gradient?  Writes the table it selects by.
+
+    python -m experiments.tune_cross_entropy \
+        --out kernels/frontier/tables/cross_entropy/nvidia-h200.json --log tune_cross_entropy.csv
+
+Candidates hold a row of logits in registers; each is checked against float64, and timed in turn
+with the rule's choice and with a copy of the logits, of which each fraction is.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import pandas as pd
+import torch
+import typer
+from rich.progress import track
+
+from experiments import timer
+from experiments.pool import pool
+from experiments.sweeps import Point
+from experiments.sweeps.sweep import COPIES
+from experiments.tune import CLUSTER_BLOCKS, CLUSTER_THREADS, REGISTERS, THREADS
+from experiments.tuning import fastest_first, fractions, write_table
+from kernels.compiled import CompileError, Job
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.cross_entropy import Terms, cross_entropy
+from kernels.frontier.cross_entropy_plans import FOLDER, by_rule, plan_of
+from kernels.frontier.plans import EDGES, Shape, vectors_from_line
+from kernels.frontier.select import TABLES
+from kernels.launch import architecture, load
+from kernels.names import slug
+from kernels.registry import ELEMENT_BYTES, variant
+
+TENSOR_BYTES = 2**29
+# Rows of both 16-bit types go by what bfloat16 took.
+DTYPES = ("float32", "bfloat16")
+# Whole vectors: vocabularies in use, and widths between them, where shapes give way to the next.
+VOCABULARIES = (32_000, 50_256, 128_256, 151_936, 201_088)
+WIDTHS = tuple(sorted({base * 2**k for base in (2048, 3072) for k in range(8)} | {*VOCABULARIES}))
+BLOCK_THREADS = (128, 256, 512, 1024)
+MOST_HELD = 16  # vectors of a thread
+OVERHEAD = 30  # registers that a thread has beside its share of the row
+TERMS = Terms(-100, 0.0, 0.0, every=False)
+NEAR = {"float32": 2e-5, "bfloat16": 1e-2}
+FEW_ROWS = 4  # are checked
+ESTIMATE_NS = 3e5
+
+
+class Width(NamedTuple):
+    """What is measured."""
+
+    dtype: str
+    edges: int
+    cols: int
+
+    @property
+    def size(self) -> int:
+        return ELEMENT_BYTES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        return TENSOR_BYTES // (self.cols * self.size)
+
+
+def widths() -> Iterator[Width]:
+    """All of them; with edges they are one element more than whole vectors."""
+    for dtype, edges, cols in product(DTYPES, (0, 1), WIDTHS):
+        yield Width(dtype, edges, cols + edges)
+
+
+def candidates(width: Width, arch: int) -> Iterator[Shape]:
+    """The rule's choice, and what may be faster: shapes by their blocks of a multiprocessor."""
+    _, edges, cols = width
+    vectors = vectors_from_line(cols, width.size, edges)
+    yield by_rule(cols, width.size, edges, arch, gradient=True)
+    shapes = [Shape("block", (threads,)) for threads in BLOCK_THREADS]
+    shapes += [Shape("cluster", s[::-1]) for s in product(CLUSTER_BLOCKS, CLUSTER_THREADS)]
+    for shape in shapes:
+        of_block, of_row = shape.sizes[0], shape.sizes[0] * (*shape.sizes, 1)[1]
+        held = plan_of(shape, cols, width.size, edges, True, False, "int64").held
+        if held > MOST_HELD or vectors < of_row // 2:
+            continue
+        fit = min(THREADS, REGISTERS // (OVERHEAD + 4 * held)) // of_block
+        for least in range(max(1, fit - 1), max(1, fit) + 1):
+            yield Shape(shape.regime, (*shape.sizes, least))
+
+
+def compiled(shape: Shape, width: Width, arch: str) -> bool:
+    """Whether the kernel compiles, to find it in the cache afterwards."""
+    plan = plan_of(shape, width.cols, width.size, width.edges, True, False, "int64")
+    try:
+        compile_plan(plan, Job("frontier", width.dtype, arch))
+    except CompileError:
+        return False
+    return True
+
+
+def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape, float]:
+    """Fraction of copy's speed by shape, without those that are wrong."""
+    dtype, _, cols = width
+    pairs = timer.buffers(Point(dtype, width.rows, cols), "cuda", seed=1)
+    target = torch.randint(cols, (width.rows,), device="cuda")
+    loss, lse = (torch.empty(width.rows, device="cuda") for _ in range(2))
+    copies = [timer.DeviceTimer(load(c), pairs, flush, 2e5, variant(c).graph) for c in COPIES]
+    timers = {}
+    for shape in shapes:
+
+        def slope(x: torch.Tensor, out: torch.Tensor, shape: Shape = shape) -> torch.Tensor:
+            cross_entropy(x, target, TERMS, loss, lse, out, shape=shape)
+            return out
+
+        x, out = pairs[0]
+        try:
+            slope(x, out.fill_(torch.nan))
+        except RuntimeError as error:
+            print(f"fails: {shape} at {width}: {error}")
+            continue
+        some = slice(-FEW_ROWS, None)
+        right = torch.softmax(x[some].double(), -1)
+        unit = right.clamp_min(1 / cols)
+        right.scatter_add_(1, target[some, None], -torch.ones_like(right[:, :1]))
+        off = ((out[some].double() - right).abs() / unit).max().item()
+        if off <= NEAR[dtype] and not bool(out.isnan().any()):
+            timers[shape] = timer.DeviceTimer(slope, pairs, flush, ESTIMATE_NS)
+        else:
+            print(f"wrong: {shape} at {width}: off by {off:.2g}")
+    found = fractions(copies, timers)
+    del pairs, timers, copies
+    torch.cuda.empty_cache()
+    return found
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
+    log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path(
+        "results/tune_cross_entropy.csv"
+    ),
+) -> None:
+    """Measure all candidates; write the fastest of each width."""
+    gpu, arch = torch.cuda.get_device_properties(0), architecture()
+    out = out or TABLES / FOLDER / f"{slug(gpu.name)}.json"
+    number = 10 * gpu.major + gpu.minor
+    asked = {width: list(dict.fromkeys(candidates(width, number))) for width in widths()}
+    with pool("cuda") as processes:
+        jobs = [(shape, width, arch) for width, shapes in asked.items() for shape in shapes]
+        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
+    flush, entries, every = timer.Flush("cuda"), [], []
+    for width, shapes in track(asked.items(), "tuning"):
+        point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
+        found = measure(width, [shape for shape in shapes if done[shape, width, arch]], flush)
+        every += (told := fastest_first({**point, "cols": width.cols}, found))
+        entries += told[:1]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(every).to_csv(log, index=False)
+    write_table(out, entries)
+    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
