@@ -97,6 +97,13 @@ def compiled(shape: Shape, width: Width, arch: str) -> bool:
     return True
 
 
+def relative_error(x: torch.Tensor, target: torch.Tensor, grad: torch.Tensor) -> float:
+    """The largest error of ``grad``, relative to what was subtracted, or 1/N where that is more."""
+    p = torch.softmax(x.double(), -1)
+    one = torch.zeros_like(p).scatter_(1, target[:, None], 1.0)
+    return float(((grad.double() - (p - one)).abs() / (p.clamp_min(1 / x.shape[1]) + one)).max())
+
+
 def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape, float]:
     """Fraction of copy's speed by shape, without those that are wrong."""
     dtype, _, cols = width
@@ -118,10 +125,7 @@ def measure(width: Width, shapes: list[Shape], flush: timer.Flush) -> dict[Shape
             print(f"fails: {shape} at {width}: {error}")
             continue
         some = slice(-FEW_ROWS, None)
-        right = torch.softmax(x[some].double(), -1)
-        unit = right.clamp_min(1 / cols)
-        right.scatter_add_(1, target[some, None], -torch.ones_like(right[:, :1]))
-        off = ((out[some].double() - right).abs() / unit).max().item()
+        off = relative_error(x[some], target[some], out[some])
         if off <= NEAR[dtype] and not bool(out.isnan().any()):
             timers[shape] = timer.DeviceTimer(slope, pairs, flush, ESTIMATE_NS)
         else:

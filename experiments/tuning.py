@@ -44,7 +44,12 @@ def fastest_first(
 
 
 def write_table(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``entries``, a line each, to ``out``, and where, when and of which code they are."""
+    """Write ``entries``, a line each, to ``out``, and where, when and of which code they are.
+
+    Raises ValueError where there are none, and leaves what ``out`` holds.
+    """
+    if not entries:
+        raise ValueError(f"no candidate gave right results, so {out} is left as it is: see above")
     gpu = torch.cuda.get_device_properties(0)
     when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}

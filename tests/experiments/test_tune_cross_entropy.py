@@ -6,9 +6,18 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from experiments import tune_cross_entropy
-from experiments.tune_cross_entropy import MOST_HELD, Width, candidates, widths
+from experiments.tune_cross_entropy import (
+    MOST_HELD,
+    NEAR,
+    Width,
+    candidates,
+    relative_error,
+    widths,
+)
+from experiments.tuning import write_table
 from kernels.frontier import cross_entropy_plans, select
 from kernels.frontier.cross_entropy_plans import cross_entropy_plan, plan_of
 from kernels.frontier.measured import table
@@ -27,6 +36,29 @@ def test_every_width_has_candidates_that_hold_it_beside_the_rules_choice():
             assert shape.sizes[0] * plan.blocks * plan.held >= vectors
             assert 0 < plan.held <= MOST_HELD
             assert shape.sizes[0] * shape.sizes[-1] <= 2048
+
+
+@pytest.mark.parametrize("dtype", NEAR)
+def test_rounded_gradients_are_right_and_others_are_not(dtype: str):
+    torch.manual_seed(0)
+    x, target = torch.randn(4, 50_257).to(getattr(torch, dtype)), torch.randint(50_257, (4,))
+    leaf = x.double().requires_grad_()
+    torch.nn.functional.cross_entropy(leaf, target, reduction="sum").backward()
+    assert leaf.grad is not None
+    grad = leaf.grad.to(x.dtype)
+    assert relative_error(x, target, grad) < NEAR[dtype]
+    for wrong in (grad.roll(1, 0), grad * 1.05, torch.zeros_like(grad)):
+        assert relative_error(x, target, wrong) > NEAR[dtype]
+    grad[3, 17] += 2 / 50_257
+    assert relative_error(x, target, grad) > NEAR[dtype]
+
+
+def test_a_table_of_nothing_is_refused_and_the_earlier_one_is_kept(tmp_path: Path):
+    out = tmp_path / "table.json"
+    out.write_text("earlier")
+    with pytest.raises(ValueError, match="no candidate gave right results"):
+        write_table(out, [])
+    assert out.read_text() == "earlier"
 
 
 def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(
