@@ -12,13 +12,10 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import pandas as pd
 import torch
 import typer
-from rich.progress import track
 
 from experiments import timer
-from experiments.pool import pool
 from experiments.tune import (
     CLUSTER_BLOCKS,
     CLUSTER_THREADS,
@@ -27,14 +24,13 @@ from experiments.tune import (
     THREADS,
     WARP_THREADS,
 )
-from experiments.tuning import fastest_first, fractions, write_table
+from experiments.tuning import fractions, of_widths
 from kernels.compiled import CompileError, Job
 from kernels.frontier.backward import softmax_backward
 from kernels.frontier.backward_plans import FOLDER, STREAM, least_lanes, plan_of
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.plans import EDGES, VECTOR_BYTES, Shape, vectors_from_line
+from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.frontier.select import TABLES
-from kernels.launch import architecture
 from kernels.names import slug
 from kernels.operators import composed_backward
 from kernels.registry import ELEMENT_BYTES
@@ -153,24 +149,10 @@ def main(
     ),
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
-    gpu, arch = torch.cuda.get_device_properties(0), architecture()
+    gpu = torch.cuda.get_device_properties(0)
     out = out or TABLES / FOLDER / f"{slug(gpu.name)}.json"
     asked = {width: list(dict.fromkeys(candidates(width))) for width in widths()}
-    with pool("cuda") as processes:
-        jobs = [(shape, width, arch) for width, shapes in asked.items() for shape in shapes]
-        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
-    flush, entries, every = timer.Flush("cuda"), [], []
-    for width, shapes in track(asked.items(), "tuning"):
-        point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
-        ready = [shape for shape in shapes if done[shape, width, arch]]
-        found = measure(width, ready, flush)
-        # No copy reads two tensors.
-        every += (told := fastest_first({**point, "cols": width.cols}, found, of="add"))
-        entries += told[:1]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(every).to_csv(log, index=False)
-    write_table(out, entries)
-    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
+    of_widths(asked, compiled, measure, out, log, of="add")  # no copy reads two tensors
 
 
 if __name__ == "__main__":

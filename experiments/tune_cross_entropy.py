@@ -12,24 +12,21 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import pandas as pd
 import torch
 import typer
-from rich.progress import track
 
 from experiments import timer
-from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from experiments.tune import CLUSTER_BLOCKS, CLUSTER_THREADS, REGISTERS, THREADS
-from experiments.tuning import fastest_first, fractions, write_table
+from experiments.tuning import fractions, of_widths
 from kernels.compiled import CompileError, Job
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.cross_entropy import Terms, cross_entropy
 from kernels.frontier.cross_entropy_plans import FOLDER, by_rule, plan_of
-from kernels.frontier.plans import EDGES, Shape, vectors_from_line
+from kernels.frontier.plans import Shape, vectors_from_line
 from kernels.frontier.select import TABLES
-from kernels.launch import architecture, load
+from kernels.launch import load
 from kernels.names import slug
 from kernels.registry import ELEMENT_BYTES, variant
 
@@ -143,23 +140,10 @@ def main(
     ),
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
-    gpu, arch = torch.cuda.get_device_properties(0), architecture()
-    out = out or TABLES / FOLDER / f"{slug(gpu.name)}.json"
-    number = 10 * gpu.major + gpu.minor
-    asked = {width: list(dict.fromkeys(candidates(width, number))) for width in widths()}
-    with pool("cuda") as processes:
-        jobs = [(shape, width, arch) for width, shapes in asked.items() for shape in shapes]
-        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
-    flush, entries, every = timer.Flush("cuda"), [], []
-    for width, shapes in track(asked.items(), "tuning"):
-        point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
-        found = measure(width, [shape for shape in shapes if done[shape, width, arch]], flush)
-        every += (told := fastest_first({**point, "cols": width.cols}, found))
-        entries += told[:1]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(every).to_csv(log, index=False)
-    write_table(out, entries)
-    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
+    gpu = torch.cuda.get_device_properties(0)
+    out, arch = out or TABLES / FOLDER / f"{slug(gpu.name)}.json", 10 * gpu.major + gpu.minor
+    asked = {width: list(dict.fromkeys(candidates(width, arch))) for width in widths()}
+    of_widths(asked, compiled, measure, out, log)
 
 
 if __name__ == "__main__":

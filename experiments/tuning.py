@@ -2,16 +2,21 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
+import pandas as pd
 import torch
+from rich.progress import track
 
 from experiments.hardware import commit
-from experiments.timer import DeviceTimer
+from experiments.pool import pool
+from experiments.timer import DeviceTimer, Flush
+from kernels.frontier.plans import EDGES
+from kernels.launch import architecture
 
 SAMPLES = 7
 Key = TypeVar("Key")
@@ -41,6 +46,34 @@ def fastest_first(
         }
         for shape, value in sorted(found.items(), key=lambda item: -item[1])
     ]  # fmt: skip
+
+
+def of_widths(
+    asked: Mapping[Any, Sequence[Any]],
+    compiled: Callable[..., bool],
+    measure: Callable[..., dict[Any, float]],
+    out: Path,
+    log: Path,
+    of: str = "copy",
+) -> None:
+    """Measure the shapes that are ``asked`` of each width: all to ``log``, the fastest to ``out``.
+
+    A width has ``dtype``, ``edges`` and ``cols``.
+    """
+    arch = architecture()
+    with pool("cuda") as processes:
+        jobs = [(shape, width, arch) for width, shapes in asked.items() for shape in shapes]
+        done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
+    flush, entries, every = Flush("cuda"), [], []
+    for width, shapes in track(asked.items(), "tuning"):
+        point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
+        found = measure(width, [shape for shape in shapes if done[shape, width, arch]], flush)
+        every += (told := fastest_first({**point, "cols": width.cols}, found, of))
+        entries += told[:1]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(every).to_csv(log, index=False)
+    write_table(out, entries)
+    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 
 def write_table(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments import tune_backward
+from experiments import tune_backward, tuning
 from experiments.tune_backward import Width, candidates, widths
 from kernels.frontier import backward_plans, select
 from kernels.frontier.backward_plans import backward_plan, plan_of
@@ -42,9 +42,9 @@ def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(
         return {shape: 0.5 + (shape.sizes == (256, 3)) / 4 for shape in shapes}
 
     monkeypatch.setattr(tune_backward.torch.cuda, "get_device_properties", lambda _: Gpu)
-    monkeypatch.setattr(tune_backward.timer, "Flush", lambda _: None)
-    monkeypatch.setattr(tune_backward, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(tune_backward, "pool", lambda _: Processes())
+    monkeypatch.setattr(tuning, "Flush", lambda _: None)
+    monkeypatch.setattr(tuning, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(tuning, "pool", lambda _: Processes())
     monkeypatch.setattr(tune_backward, "measure", measure)
     out, log = tmp_path / "backward" / "nvidia-h200.json", tmp_path / "log.csv"
     tune_backward.main(out, log)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments import tune_cross_entropy
+from experiments import tune_cross_entropy, tuning
 from experiments.tune_cross_entropy import (
     MOST_HELD,
     NEAR,
@@ -70,9 +70,9 @@ def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(
         return {shape: 0.5 + (shape == fast) / 4 for shape in shapes}
 
     monkeypatch.setattr(tune_cross_entropy.torch.cuda, "get_device_properties", lambda _: Gpu)
-    monkeypatch.setattr(tune_cross_entropy.timer, "Flush", lambda _: None)
-    monkeypatch.setattr(tune_cross_entropy, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(tune_cross_entropy, "pool", lambda _: Processes())
+    monkeypatch.setattr(tuning, "Flush", lambda _: None)
+    monkeypatch.setattr(tuning, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(tuning, "pool", lambda _: Processes())
     monkeypatch.setattr(tune_cross_entropy, "measure", measure)
     out, log = tmp_path / "cross_entropy" / "nvidia-h200.json", tmp_path / "log.csv"
     tune_cross_entropy.main(out, log)
