@@ -47,6 +47,7 @@ from kernels.frontier.plans import (
     LINE,
     NONE,
     REGIMES,
+    USUAL,
     VECTOR_BYTES,
     Shape,
     staged_bytes,
@@ -70,19 +71,27 @@ FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_0
 # So many rows that some multiprocessors get one more than others.
 BATCHES = (256, 512, 1024, 2048, 4096)
 BATCH_WIDTHS = (1024, 2048, 4096, 8192, 16_384, 32_000, 32_768, 65_536)
+LARGE_BATCHES, LARGE_BATCH_WIDTHS = (8192, 16_384), (1024, 2048)
 # (rows, columns)
 MEASURED = (
     *((MANY, w) for w in WIDTHS),
     *product(FEW_ROWS, FEW_ROWS_WIDTHS),
     *product(BATCHES, BATCH_WIDTHS),
+    *product(LARGE_BATCHES, LARGE_BATCH_WIDTHS),
 )
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 POINT = ("dtype", "edges", "rows", "cols")
+LOGGED = [*POINT, "regime", "sizes", "raw", *USUAL, "fraction_of_copy"]
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
-OVERHEAD = 26  # registers that a thread has beside its share of the row
+# Registers that a thread has beside its share of the row, and at least.
+OVERHEAD, LEAN = 26, 14
 MOST_HELD = 20  # vectors of a thread: more were never fastest, and take long to compile
 # Of a block.
-WARP_THREADS, BLOCK_THREADS = (64, 128, 256), (32, 64, 128, 256, 512, 1024)
+WARP_THREADS, BLOCK_THREADS = (32, 64, 128, 256), (32, 64, 128, 256, 512, 1024)
+WARP_TOGETHER = (1, 2)
+# Up to so many bytes, a warp's block may be over before the GPU has started the next early one.
+LATE_BYTES = 2**13
+EXCHANGING_TWICE = 128  # threads of a block: fewer than these were never fastest
 CLUSTER_BLOCKS, CLUSTER_THREADS = (2, 4, 8, 16), (128, 256, 512, 1024)
 GRID_THREADS, GRID_BLOCKS, GRID_SHARES = (256, 512, 1024), (1, 2, 3, 4), (1.0, 0.75, 0.5)
 GRID_VECTORS = 4096  # of a row at least
@@ -112,13 +121,16 @@ def candidates(request: Request) -> Iterator[Shape]:
     whole = max(1, cols * size // VECTOR_BYTES)
     for lanes in (1, 2, 4, 8, 16, 32):
         if lanes <= whole <= lanes * 32 // width:
-            yield from (Shape("warp", (lanes, threads)) for threads in WARP_THREADS)
+            yield from _warps(request, lanes, -(-whole // lanes))
     if edges and cols <= 600:
         for lanes in (8, 16, 32):
             if cols <= 20 * lanes:
                 yield from (Shape("tile", (lanes, threads)) for threads in (64, 128))
     for threads in BLOCK_THREADS:
-        yield from _held(Shape("block", (threads,)), request, vectors, 255)
+        twice = rows > FEW and threads >= EXCHANGING_TWICE
+        for exchanges in (1, 2)[: 1 + twice]:
+            shape = Shape("block", (threads,), exchanges=exchanges)
+            yield from _held(shape, request, vectors, 255)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
         yield from _held(Shape("cluster", (threads, blocks)), request, vectors, 128)
     if request.rows >= STAGED_LEAST_ROWS:
@@ -134,6 +146,18 @@ def candidates(request: Request) -> Iterator[Shape]:
                 yield Shape("chunks", (*sizes, coming))
 
 
+def _warps(request: Request, lanes: int, held: int) -> Iterator[Shape]:
+    """Groups of ``lanes``, each with ``held`` vectors of a row or two."""
+    most = 32 * request.size // VECTOR_BYTES
+    for threads, together in product(WARP_THREADS, WARP_TOGETHER):
+        if together == 1 or (together * held <= 2 * most and request.rows > FEW):
+            shape = Shape("warp", (lanes, threads), together=together)
+            yield shape
+            small = threads * together * held * VECTOR_BYTES <= LATE_BYTES
+            if small and request.rows == MANY and not request.operator:
+                yield replace(shape, early=False)
+
+
 def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[Shape]:
     """Blocks of ``shape`` by how many a multiprocessor has at least, rows as they came or not.
 
@@ -146,9 +170,12 @@ def _held(shape: Shape, request: Request, vectors: int, most: int) -> Iterator[S
         enough = registers <= min(most, REGISTERS // threads + 16)
         if vectors >= threads * parts // 2 and held <= MOST_HELD and enough:
             fit = max(1, min(THREADS // threads, REGISTERS // (threads * registers), BLOCKS))
-            fewer = fit if request.rows <= FEW else max(1, fit - 1)
-            for least in sorted({1, fewer, fit}):
-                yield Shape(shape.regime, (*shape.sizes, least), raw)
+            other = 1 if request.rows <= FEW else max(1, fit - 1)
+            # All threads that a multiprocessor has, where they have room for the row.
+            full = THREADS // threads
+            lean = held * (4 if raw else width) + LEAN <= REGISTERS // THREADS and full <= BLOCKS
+            for least in sorted({other, fit, *[full] * lean}):
+                yield replace(shape, sizes=(*shape.sizes, least), raw=raw)
 
 
 def _staged(request: Request) -> Iterator[Shape]:
@@ -334,7 +361,8 @@ def main(
                 timed=run_triangle if operator == "causal" else None,
             )  # fmt: skip
             told = fastest_first(point, found)
-            pd.DataFrame(told).to_csv(log, mode="a", header=not count, index=False)
+            table = pd.DataFrame(told).reindex(columns=LOGGED)
+            table.to_csv(log, mode="a", header=not count, index=False)
             count += len(told)
             if told:
                 for old in _outdated(entries, r, every):

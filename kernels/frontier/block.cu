@@ -1,4 +1,5 @@
-// block: a block per row, the row in its registers, one barrier (INVARIANT: two).
+// block: a block per row, the row in its registers, one barrier for the row's (max, sum), or with
+// EXCHANGES = 2, and if INVARIANT, one for the maximum and one for the sum.
 //   moves    X once, Y once
 //   launch   grid = rows, block = THREADS, at least LEAST of them a multiprocessor
 //   holds    THREADS * VECTORS vectors of 16 bytes, and the row's edges
@@ -8,8 +9,8 @@
 #include "exchange.cuh"
 #include "held.cuh"
 
-template <class T, int THREADS, int VECTORS, int LEAST, bool RAW, int EDGES, bool INVARIANT,
-          class... Given>
+template <class T, int THREADS, int VECTORS, int EXCHANGES, int LEAST, bool RAW, int EDGES,
+          bool INVARIANT, class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax(const T *x, T *out, long long x_stride, long long out_stride, int cols, long long,
             Given... given) {
@@ -24,12 +25,16 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     look<Mine::STEP>(op, in, start, held.raw);
     held.edge = in.load_edge(threadIdx.x, op);
 
-    __shared__ Exchange<1, THREADS / 32, INVARIANT ? 2 : 1> exchange;
+    __shared__ Exchange<1, THREADS / 32, INVARIANT ? 2 : EXCHANGES> exchange;
     Partial row;
     if constexpr (INVARIANT)
         row = exchange.of_row(
             0, [&] { return held.max_of_warp(); },
             [&](float max) { return held.total_of_warp(max); });
+    else if constexpr (EXCHANGES == 2)
+        row = exchange.of_row(
+            op, 0, [&] { return held.max_of_warp(); },
+            [&](float max) { return held.sum_of_warp(max); });
     else
         row = exchange.of_row(op, 0, [&] { return held.over_warp(); });
 

@@ -58,16 +58,33 @@ template <int BLOCKS, int WARPS, int EXCHANGES> struct Exchange {
         });
     }
 
-    // The same from every warp's maximum, and then from its total relative to the row's.
-    template <class Max, class Of> __device__ Partial of_row(int rank, Max max, Of total) {
+    // The row's maximum, with none of its sum, from ``max()`` of every warp.
+    template <class Max> __device__ float top_of_row(int rank, Max max) {
         int lane = threadIdx.x % 32;
         auto top = [&](const Partial *some, int n) {
             return Partial{max_over<32>(lane < n ? some[lane].max : -CUDART_INF_F), 0.0f};
         };
+        return over_all(0, rank, {max(), 0.0f}, top).max;
+    }
+
+    // The same pair from every warp's maximum, and then from ``sum(max)`` relative to the row's.
+    template <class Op, class Max, class Of>
+    __device__ Partial of_row(Op, int rank, Max max, Of sum) {
+        int lane = threadIdx.x % 32;
+        auto all = [&](const Partial *some, int n) {
+            return Partial{0.0f, sum_over<32>(lane < n ? some[lane].sum : 0.0f)};
+        };
+        float top = top_of_row(rank, max);
+        return {top, over_all(1, rank, {0.0f, sum(top)}, all).sum};
+    }
+
+    // The same from totals, which add up to the same in any order.
+    template <class Max, class Of> __device__ Partial of_row(int rank, Max max, Of total) {
+        int lane = threadIdx.x % 32;
         auto sum = [&](const Partial *some, int n) {
             return as_partial(total_over<32>(lane < n ? as_total(some[lane]) : 0));
         };
-        float of_all = over_all(0, rank, {max(), 0.0f}, top).max;
+        float of_all = top_of_row(rank, max);
         return of_total(of_all, as_total(over_all(1, rank, as_partial(total(of_all)), sum)));
     }
 };

@@ -105,7 +105,7 @@ def prepare(
     arguments = [None, None, stride, out_stride, cols, rows]
     match shape.regime:
         case "warp":
-            grid = -(-rows * shape.sizes[0] // plan.threads)
+            grid = -(-rows // (plan.threads // shape.sizes[0] * shape.together))
         case "tile":
             together = tile_rows(shape, cols, asked.size)
             log2_apart = tile_apart(shape, cols, asked.size).bit_length() - 1
@@ -135,7 +135,7 @@ def prepare(
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
     dealing = tickets > 0
-    early = asked.arch in HOPPERS  # their kernels await their turn (turn.cuh)
+    early = asked.arch in HOPPERS and shape.early  # these await their turn (turn.cuh)
     ready = Prepared(function, grid, plan.threads, shared, arguments, cluster, dealing, early)
     return _posting(ready, tickets, device) if dealing else ready
 

@@ -40,9 +40,15 @@ template <class T, int VECTORS, bool AS_THEY_CAME, class Op> struct Held {
 
     // The maximum and the sum of a warp's shares.
     __device__ Partial over_warp() {
-        float sum = 0.0f, max = max_of_warp();
+        float max = max_of_warp();
+        return {max, sum_of_warp(max)};
+    }
+
+    // The sum of a warp's shares, relative to ``max``.
+    __device__ float sum_of_warp(float max) {
+        float sum = 0.0f;
         exponentiate(max, [&](float e) { sum += e; });
-        return {max, sum_over<32>(sum) * Exponential<T, Op>(op, base_of(max)).correction()};
+        return sum_over<32>(sum) * Exponential<T, Op>(op, base_of(max)).correction();
     }
 
     // The total of a warp's shares, relative to the maximum of the row.

@@ -3,8 +3,10 @@
 Imports neither torch nor CUDA: the build reads it on every machine.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 REGIMES = ("warp", "tile", "block", "cluster", "staged", "grid", "chunks", "stream")
@@ -22,6 +24,7 @@ UNMASKED_REGIMES = ("tile", "staged", "chunks")
 # Those whose kernels need clusters of 16, the copy engine or more shared memory than a block of
 # earlier GPUs has, and the architectures that have them.
 HOPPER_REGIMES, HOPPERS = ("tile", "cluster", "staged", "chunks"), (90, 100, 103)
+USUAL: Mapping[str, Any] = {"together": 1, "exchanges": 1, "early": True}  # of a shape
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Shape:
     stream   sizes = (threads of a row,)
 
     ``raw`` (block, cluster, grid) keeps the row as it came and exponentiates twice: rows of 16 bits
-    then take half the registers.  ``invariant`` sums without an order (kernels/frontier/exact.cuh):
+    then take half the registers.  ``together`` (warp) is how many rows a group of lanes has, and
+    ``early`` (warp) whether its blocks may be there before their turn (kernels/frontier/turn.cuh),
+    which takes the GPU a nanosecond for each.  ``exchanges`` (block) is 2 where the maximum is
+    known before any exponential.  ``invariant`` sums without an order (kernels/frontier/exact.cuh):
     all shapes then give the same bits.
     """
 
@@ -48,6 +54,14 @@ class Shape:
     sizes: tuple[int, ...]
     raw: bool = False
     invariant: bool = False
+    together: int = 1
+    exchanges: int = 1
+    early: bool = True
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """What of USUAL is otherwise here, by name."""
+        return {name: own for name in USUAL if (own := getattr(self, name)) != USUAL[name]}
 
     def plan(self, cols: int, size: int, edges: int) -> "Plan":
         """For rows of ``cols`` elements of ``size`` bytes and ``edges`` as NONE, ALIKE or APART."""
@@ -103,16 +117,20 @@ class Plan:
             sizes = (*sizes[:-1], max(1, sizes[-1] - 1))
         match shape.regime:
             case "warp":
-                arguments = (*sizes, self.held, edges)
+                arguments = (*sizes, shape.together, self.held, edges, shape.early)
             case "tile":
                 arguments = (*sizes, self.held)
             case "chunks":
                 arguments = (*sizes[:4], sizes[5], edges)
             case "staged" | "stream":
                 arguments = (*sizes, edges)
+            case "block":
+                arguments = (
+                    sizes[0], self.held, shape.exchanges, sizes[1], shape.raw, edges
+                )  # fmt: skip
             case "grid":  # the blocks of a row are no constant of the kernel
                 arguments = (sizes[0], self.held, sizes[2], shape.raw, edges)
-            case _:
+            case _:  # cluster
                 arguments = (sizes[0], self.held, *sizes[1:], shape.raw, edges)
         words = [*(str(a).lower() for a in (*arguments, shape.invariant)), *self.given]
         return f"softmax<{', '.join([c_type, *words])}>"
@@ -152,6 +170,8 @@ class Plan:
         """For people."""
         words = [self.shape.regime, "x".join(map(str, self.shape.sizes))]
         words += [f"held={self.held}"] * bool(self.held)
+        words += [f"together={self.shape.together}"] * (self.shape.together > 1)
+        words += [*["late"] * (not self.shape.early), *["twice"] * (self.shape.exchanges > 1)]
         words += [*["raw"] * self.shape.raw, *[EDGES[self.edges]] * bool(self.edges)]
         return " ".join([*words, *["invariant"] * self.shape.invariant, *self.given])
 

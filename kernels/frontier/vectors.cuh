@@ -182,6 +182,18 @@ template <class T, int EDGES> struct Row {
             *reinterpret_cast<uint4 *>(at) = vector;
     }
 
+    // The same up to ``last`` by one instruction with a predicate: among edges the compiler else
+    // branches around it, or makes four stores of it.
+    __device__ void store_if(T *out, int k, int last, uint4 vector) const {
+        asm volatile("{\n"
+                     ".reg .pred mine;\n"
+                     "setp.ne.b32 mine, %5, 0;\n"
+                     "@mine st.global.v4.b32 [%0], {%1, %2, %3, %4};\n"
+                     "}" ::"l"(out + head + k * WIDTH<T>),
+                     "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), "r"(int(k < last))
+                     : "memory");
+    }
+
     // The column of the edges' element of thread ``lane`` of the row's; -1 where it has none.
     __device__ int edge(int lane) const {
         if (lane < head)

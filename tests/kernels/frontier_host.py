@@ -27,7 +27,9 @@ from tests.kernels.host import library
 KINDS = ("float32", "bfloat16")
 SHAPES: dict[str, tuple[Shape, tuple[int, ...]]] = {
     "warp": (Shape("warp", (32, 64)), (1, 7, 31, 64, 200, 250)),
+    "late": (Shape("warp", (32, 64), together=2, early=False), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
+    "twice": (Shape("block", (64, 1), exchanges=2), (1, 63, 256, 257, 900)),
     "raw": (Shape("block", (64, 1), raw=True), (1, 63, 256, 257, 900)),
     "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 256, 257, 900, 5000)),
     "staged": (Shape("staged", (64, 1, 1)), (1, 7, 8, 63, 256, 257, 900, 5000)),
@@ -47,6 +49,13 @@ IN_CPP = {
     'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
     '"r"(v.z),\n                 "r"(v.w)\n'
     '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
+    'asm volatile("{\\n"\n                     ".reg .pred mine;\\n"\n'
+    '                     "setp.ne.b32 mine, %5, 0;\\n"\n'
+    '                     "@mine st.global.v4.b32 [%0], {%1, %2, %3, %4};\\n"\n'
+    '                     "}" ::"l"(out + head + k * WIDTH<T>),\n'
+    '                     "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), '
+    '"r"(int(k < last))\n'
+    '                     : "memory");': "store(out, k, 0, last, vector);",
     "extern __shared__ uint4 image[];": "uint4 *image = dynamic_shared + GUARD;",
 }
 CALL = """extern "C" void call{number}(
@@ -79,7 +88,9 @@ class Kernels:
     ) -> None:  # fmt: skip
         """Write the results of ``x`` to ``out``."""
         (rows, cols), shape, size = x.shape, self.shape, x.element_size()
-        blocks = -(-rows * shape.sizes[0] // plan.threads) if shape.regime == "warp" else rows
+        blocks = rows
+        if shape.regime == "warp":
+            blocks = -(-rows // (plan.threads // shape.sizes[0] * shape.together))
         blocks *= shape.sizes[1] if shape.regime in CLUSTERS else 1
         shared = staged_bytes(shape, cols, size, plan.edges) if shape.regime == "staged" else 0
         given = operator.arguments() if operator else []
