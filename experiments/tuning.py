@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 import torch
@@ -14,7 +14,7 @@ from rich.progress import track
 
 from experiments.hardware import commit
 from experiments.pool import pool
-from experiments.timer import DeviceTimer, Flush
+from experiments.timer import Flush
 from kernels.frontier.plans import EDGES
 from kernels.launch import architecture
 
@@ -23,9 +23,13 @@ SAMPLES, FINALISTS, MORE_SAMPLES = 7, 6, 14
 Key = TypeVar("Key")
 
 
-def fractions(
-    ceilings: Sequence[DeviceTimer], timers: Mapping[Key, DeviceTimer]
-) -> dict[Key, float]:  # fmt: skip
+class Timed(Protocol):
+    """What gives a time of one call, as timers do."""
+
+    def sample(self) -> float: ...
+
+
+def fractions(ceilings: Sequence[Timed], timers: Mapping[Key, Timed]) -> dict[Key, float]:
     """The speed of each of ``timers`` over that of the fastest ceiling; sampled in turn.
 
     The FINALISTS are judged by other samples than those that they came so far by; the others are

@@ -24,10 +24,14 @@ pytestmark = [
 
 REGIMES = [
     Shape("warp", (32, 64)),
+    Shape("warp", (32, 32), together=2),
+    Shape("warp", (32, 128), together=2, early=False),
     Shape("tile", (16, 64)),
     Shape("tile", (8, 128)),
     Shape("block", (128, 1)),
     Shape("block", (256, 1), raw=True),
+    Shape("block", (256, 4), exchanges=2),
+    Shape("block", (512, 2), raw=True, exchanges=2),
     Shape("cluster", (128, 4, 1)),
     Shape("cluster", (256, 16, 2), raw=True),
     Shape("staged", (512, 1, 1)),

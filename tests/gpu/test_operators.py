@@ -31,9 +31,11 @@ pytestmark = [
 # Whole vectors of both sizes of elements, and not.
 REGIMES = {
     Shape("warp", (32, 64)): (256, 501),
+    Shape("warp", (32, 64), together=2, early=False): (256, 501),
     Shape("tile", (8, 128)): (63,),
     Shape("block", (256, 1)): (4096, 6001),
     Shape("block", (256, 1), raw=True): (4096, 6001),
+    Shape("block", (256, 1), exchanges=2): (4096, 6001),
     Shape("cluster", (256, 4, 1)): (16_384, 20_001),
     Shape("staged", (512, 1, 1)): (4096, 12_257),
     Shape("grid", (512, 5, 1)): (32_768, 50_257),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.ahead import AHEAD, ahead
+from kernels.frontier import select as selecting
 from kernels.frontier.backward_plans import BackwardPlan
 from kernels.frontier.plans import (
     ALIKE,
@@ -29,11 +30,13 @@ from kernels.frontier.plans import (
 )
 from kernels.frontier.select import (
     DEFAULT,
+    EARLY_BLOCKS,
     HELD_IN_64_REGISTERS,
     INVARIANT_COLS,
     MANY,
     STREAM,
     TABLES,
+    Entry,
     Request,
     possible,
     select,
@@ -170,6 +173,18 @@ def test_a_row_beyond_all_rings_is_streamed():
     narrow = replace(wide, cols=2**22, rows=64)
     assert select(narrow, DEFAULT).regime == "chunks"
     assert select(replace(narrow, multiprocessors=13), DEFAULT) == STREAM
+
+
+def test_a_few_blocks_come_early_though_many_rows_go_late(monkeypatch: pytest.MonkeyPatch):
+    late = Shape("warp", (16, 128), early=False)
+    known = {("float32", NONE, MANY): (Entry(64, late, 1.0),)}
+    monkeypatch.setattr(selecting, "table", lambda gpu, operator: known)
+    request = Request(
+        "float32", rows=8 * EARLY_BLOCKS, cols=64, edges=NONE, contiguous=True, lines=True, arch=90,
+        multiprocessors=132,
+    )  # fmt: skip
+    assert select(request, DEFAULT) == late
+    assert select(replace(request, rows=request.rows - 1), DEFAULT) == replace(late, early=True)
 
 
 def test_rows_apart_are_no_tile():

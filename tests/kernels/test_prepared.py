@@ -84,6 +84,13 @@ def test_a_row_of_any_regime_gets_its_arguments_in_order(launched: list[Launched
         )
         assert seen.threads == seen.plan.threads
         assert seen.attributes == EARLY
+    # Five rows of two groups, each with two of them; what does not await its turn is not early.
+    late = Shape("warp", (16, 32), together=2, early=False)
+    frontier.run(x[:5], y[:5], late)
+    seen = launched.pop()
+    assert (seen.grid, seen.threads, seen.attributes) == (2, 32, {})
+    frontier.run(x[:5], y[:5], replace(late, early=True))
+    assert launched.pop().attributes == EARLY
     frontier.run(x, y, Shape("cluster", (128, 4, 1)))
     seen = launched.pop()
     assert (seen.grid, seen.attributes) == (64 * 4, {"CLUSTER_DIMENSION": 4} | EARLY)
