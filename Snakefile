@@ -12,6 +12,7 @@ rule all:
         rules.figures.input,
         rules.claims.input,
         rules.goals.input,
+        limits(SOURCE.name),
         rules.agreement.input,
         # So that `snakemake --report` by itself finds all that it shows.
         rules.reported.input,

@@ -17,7 +17,7 @@ import pandera.pandas as pa
 import typer
 
 from experiments.claim import CLAIMS_FILE, BadClaims, Claim, read_claims
-from experiments.counts import read_counts
+from experiments.counts import read_counts, whole
 from experiments.estimate import Beside, Estimate, Recorded
 from experiments.hardware import gpu_of
 from experiments.markdown import head, line
@@ -127,7 +127,7 @@ def _resources(build_dir: Path) -> pd.DataFrame | None:
 
 def _counts(path: Path) -> pd.DataFrame:
     try:
-        return read_counts(path)
+        return whole(read_counts(path))
     except (BadTable, OSError, ValueError) as error:
         raise BadTable(f"{path} is not a table of this project: {error}") from error
 

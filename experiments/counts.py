@@ -1,12 +1,13 @@
-"""What ncu counts at which points, and what it counted (profile.csv), beside today's code."""
+"""What ncu counts where, and what it counted (profile.csv), beside today's code."""
 
 from pathlib import Path
 
 import pandas as pd
 import pandera.pandas as pa
 
+from experiments.layout import CONTIGUOUS, Place, points
 from experiments.sweeps import SWEEPS, Point
-from experiments.tables import PROFILE, read_csv, validated
+from experiments.tables import POINT, PROFILE, read_csv, validated
 from kernels.fingerprint import sha256_now
 from kernels.registry import BY_NAME
 
@@ -25,12 +26,65 @@ FRONTIER_POINTS = tuple(
     p for p in _POINTS if p.dtype in ("float32", "bfloat16") and p.cols in FRONTIER_COLS
 )
 FRONTIER_NAMES = SWEEPS["frontier"].variants
+# Where a goal of the project's own kernels is missed, or nearly: what is the limit there?  Few
+# rows, batches of Llama 2's vocabulary, and saturated widths at which QuACK or copy is ahead.
+# Outputs of few rows stay in the L2: of their bytes only those that are read tell something.
+FEW_ROWS = tuple(
+    Point(dtype, rows, cols)
+    for dtype in ("float32", "bfloat16")
+    for cols, some in ((131_072, (1, 8, 32)), (201_088, (32, 64)), (2**20, (1, 4, 8)))
+    for rows in some
+)
+BATCHES = tuple(
+    Point(dtype, rows, 32_000)
+    for dtype, some in (("float16", (256, 1024)), ("float32", (32_768, 65_536)))
+    for rows in some
+)
+SATURATED = {
+    "float32": (64,),
+    "float16": (128, 8192, 65_536, 131_072),
+    "bfloat16": (128, 1024, 8192, 65_536, 131_072),
+}
+NEAR_LIMITS = (*FEW_ROWS, *BATCHES, *(p for p in _POINTS if p.cols in SATURATED[p.dtype]))
+NEAR_LIMITS_NAMES = ("frontier", "triton_frontier", "triton_row", "quack")
+# Rows that start off 16 bytes, or have a gap between them: are lines of the memory read twice?
+APART = {
+    "stride N + 1": (("float16", 1000), ("bfloat16", 1000)),
+    "stride N + 8": (("float16", 1000), ("bfloat16", 1000)),
+    "one element off": (("bfloat16", 1000),),
+    "sliced input": (
+        *(("float16", 131_072), ("bfloat16", 131_072)),
+        *(("float32", 2**20), ("bfloat16", 2**20)),
+    ),
+}
+PLACED = tuple(
+    Place(*p, layout)
+    for layout, some in APART.items()
+    for p in points()
+    if (p.dtype, p.cols) in some
+)
 
 
-def watched() -> dict[Point, tuple[str, ...]]:
-    """The variants that are counted, by point."""
-    return {point: NAMES if point in POINTS else FRONTIER_NAMES
-            for point in (*POINTS, *FRONTIER_POINTS)}  # fmt: skip
+def watched() -> dict[Place, tuple[str, ...]]:
+    """The variants that are counted, by place: where two of the above meet, those of the first."""
+    found: dict[Place, tuple[str, ...]] = {}
+    for some, names in (
+        (POINTS, NAMES),
+        (FRONTIER_POINTS, FRONTIER_NAMES),
+        (NEAR_LIMITS, NEAR_LIMITS_NAMES),
+    ):
+        for point in some:
+            found.setdefault(Place(*point), names)
+    return found | dict.fromkeys(PLACED, ("frontier",))
+
+
+def whole(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``table`` for figures and claims: those of POINTS and FRONTIER_POINTS.
+
+    Tensors are contiguous there, of equal bytes, and so large that all is written but a small part.
+    """
+    asked = table[POINT].apply(tuple, axis=1).isin([*POINTS, *FRONTIER_POINTS])
+    return table[asked & (table["layout"] == CONTIGUOUS)]
 
 
 def read_counts(path: Path) -> pd.DataFrame:

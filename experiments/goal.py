@@ -2,7 +2,7 @@
 
 1  copy speed at every width, wherever rows start
 2  no slower than the best of the others at any point, and ahead of it where rows are wide
-3  few rows: little more than copy takes, and ahead of the others
+3  few rows: little more than copy takes, ahead of the others, and one launch that reads once
 4  DRAM bytes: each element read once and written once
 5  the family in Triton: copy speed to 65,536 columns, twice what came before it beyond
 6  nothing for the tools of Compute Sanitizer to find
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from experiments.counts import FRONTIER_POINTS
+from experiments.counts import FEW_ROWS, FRONTIER_POINTS
 from experiments.family import OPERATORS
 from experiments.family.operator import OURS
 from experiments.layout import LAYOUTS, points
@@ -46,6 +46,7 @@ AHEAD = math.nextafter(1.0, math.inf)
 COMPARED = ("vocab_scaling", "batch_scaling", "small_batch", "frontier", "few_rows")
 LEAD, LEAD_COLS, LEAD_ROWS = 1.25, 131_072, 32
 BYTES_OFF = 0.03
+READ, LAUNCHES = "dram_read_bytes", "launches"
 BEFORE_FACTOR = 2.0
 NOWHERE = Point("", 0, 0)
 # In a source's name, before an operator's.
@@ -57,9 +58,10 @@ class Goal:
     """A number at one place, and where it shall lie: ``least`` and ``most`` are both included.
 
     ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table; of
-    an operator's, ``against`` is the column, and a goal is one only where torch's fraction of the
-    ceiling is below ``slow``.  The noise floor counts for the goal (``noise`` = -1: no slower
-    within it), against it (1: ahead by more than it), or not at all.
+    the profile's, ``against`` is READ or LAUNCHES, or '' for bytes read and written; of an
+    operator's, it is the column, and a goal is one only where torch's fraction of the ceiling is
+    below ``slow``.  The noise floor counts for the goal (``noise`` = -1: no slower within it),
+    against it (1: ahead by more than it), or not at all.
     """
 
     number: int
@@ -77,8 +79,8 @@ class Goal:
 
 def goals() -> Iterator[Goal]:
     """All of them, in order."""
-    return chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _bytes(), _triton(),
-                 _sanitizer(), _family())  # fmt: skip
+    return chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _read_once(),
+                 _bytes(), _triton(), _sanitizer(), _family())  # fmt: skip
 
 
 def _copy_speed() -> Iterator[Goal]:
@@ -128,6 +130,19 @@ def _few_rows() -> Iterator[Goal]:
                 number=3, statement="speed of few rows over the best peer",
                 source="few_rows", point=point, against=BEST_PEER, least=LEAD,
             )  # fmt: skip
+
+
+def _read_once() -> Iterator[Goal]:
+    for point in FEW_ROWS:
+        yield Goal(
+            number=3, statement="launches for few rows", source="profile", point=point,
+            against=LAUNCHES, least=1.0, most=1.0,
+        )  # fmt: skip
+        # What is written still lies in the L2 when the kernel ends.
+        yield Goal(
+            number=3, statement="DRAM bytes read of few rows over MN", source="profile",
+            point=point, against=READ, least=1 - BYTES_OFF, most=1 + BYTES_OFF,
+        )  # fmt: skip
 
 
 def _bytes() -> Iterator[Goal]:

@@ -32,14 +32,17 @@ from experiments.goal import (
     BEFORE,
     BEST_PEER,
     FAMILY,
+    LAUNCHES,
     MORE_NS,
     MORE_SHARE,
     PARTS,
     PEERS,
+    READ,
     TILED,
     Goal,
     goals,
 )
+from experiments.layout import CONTIGUOUS
 from experiments.markdown import head, line
 from experiments.sanitizer import PLANTED
 from experiments.tables import (
@@ -178,8 +181,7 @@ def find(goal: Goal, evidence: Evidence) -> Found:
         return _findings(goal, table)
     mine = table[(table[POINT] == pd.Series(goal.point._asdict())[POINT]).all(axis=1)]
     mine = mine[mine["variant"] == goal.variant]
-    if goal.source == "layouts":
-        mine = mine[mine["layout"] == goal.place]
+    mine = mine[mine["layout"] == (goal.place or CONTIGUOUS)]
     if mine.empty:
         raise NotApplicable(f"{goal.source}.csv has no such row")
     row = mine.iloc[0]
@@ -188,7 +190,10 @@ def find(goal: Goal, evidence: Evidence) -> Found:
     if goal.source == "layouts":
         value, low, high = row[["fraction_of_copy", "fraction_low", "fraction_high"]]
         return Found(value, low, high, stale=row["stale"])
-    value = (row["dram_read_bytes"] + row["dram_write_bytes"]) / row["ideal_bytes"]
+    both = row["dram_read_bytes"] + row["dram_write_bytes"]
+    once = row["ideal_bytes"] / 2
+    counted = {"": both / (2 * once), READ: row[READ] / once, LAUNCHES: float(row["launches"])}
+    value = counted[goal.against]
     return Found(value, value, value, stale=row["stale"])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import Fill, Sweep
@@ -11,6 +12,7 @@ from kernels.registry import DTYPES
 # Where each layout is measured (experiments/layouts.py).
 COLS = (1000, 4096, 32_000, 50_257, 131_072, 2**20)
 TENSOR_BYTES = 2**29
+CONTIGUOUS = "contiguous"
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,27 @@ class Layout:
 
 
 LAYOUTS = (
-    Layout("contiguous"),
+    Layout(CONTIGUOUS),
     Layout("in place", in_place=True),
     Layout("stride N + 8", gap_x=8, gap_out=8),
     Layout("stride N + 1", gap_x=1, gap_out=1),
     Layout("one element off", before_x=1, before_out=1),
     Layout("sliced input", before_x=1, gap_x=1),  # wider[:, 1:], into a tensor of its own
 )
+BY_NAME = {layout.name: layout for layout in LAYOUTS}
+
+
+class Place(NamedTuple):
+    """A point, and the name of the layout that its rows have."""
+
+    dtype: str
+    rows: int
+    cols: int
+    layout: str = CONTIGUOUS
+
+    @property
+    def point(self) -> Point:
+        return Point(self.dtype, self.rows, self.cols)
 
 
 def points() -> Iterator[Point]:

@@ -8,13 +8,14 @@ No clock is changed (--clock-control none).
 """
 
 import csv
+import math
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.sweeps import Point
+from experiments.layout import Place
 
 # Columns of PROFILE (experiments/tables.py), and the metric of each.
 METRICS: Mapping[str, str] = {
@@ -23,13 +24,25 @@ METRICS: Mapping[str, str] = {
     "duration_us": "gpu__time_duration.sum",
     "dram_throughput_pct": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "waves": "launch__waves_per_multiprocessor",
+    "issue_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "registers": "launch__registers_per_thread",
     "block_size": "launch__block_size",
     "grid_size": "launch__grid_size",
 }
+# What a warp that issues nothing waits for: the warps that do, by the reason.  Which reasons there
+# are differs between GPUs, and whether they can be told between versions: counts do without.
+STALLS: Mapping[str, str] = {
+    reason: f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    for reason in (
+        *("barrier", "branch_resolving", "dispatch_stall", "drain", "imc_miss", "lg_throttle"),
+        *("long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle", "misc"),
+        *("no_instruction", "not_selected", "short_scoreboard", "sleeping", "tex_throttle", "wait"),
+    )
+}
 # What one of each unit is in bytes and microseconds; names differ between versions.
 UNITS: Mapping[str, float] = {
-    **{"": 1.0, "%": 1.0, "register/thread": 1.0, "block": 1.0, "thread": 1.0},
+    **{"": 1.0, "%": 1.0, "register/thread": 1.0, "block": 1.0, "thread": 1.0, "wave": 1.0},
     **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
     **{"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0},
     **{"ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6},
@@ -39,6 +52,7 @@ ERROR = "==ERROR== "
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 ALLOW = "run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 
+# The columns of METRICS, and those reasons of STALLS that are told.
 Launch = dict[str, float]
 
 
@@ -68,14 +82,27 @@ def command(report: Path, program: Sequence[str]) -> list[str]:
         *("ncu", "--profile-from-start", "off", "--nvtx", "--target-processes", "application-only"),
         *("--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel"),
         *("--csv", "--page", "raw", "--print-units", "base"),
-        *("--metrics", ",".join(METRICS.values()), "--log-file", str(report)),
+        *("--metrics", ",".join([*METRICS.values(), *STALLS.values()])),
+        *("--log-file", str(report)),
         *program,
     ]
 
 
-def label(name: str, point: Point) -> str:
+def label(name: str, place: Place) -> str:
     """The NVTX range around a call of variant ``name``."""
-    return f"{name} {point.dtype} {point.rows} {point.cols}"
+    return " ".join(map(str, (name, *place)))
+
+
+def stall(launch: Launch) -> tuple[str, float]:
+    """The reason for which most warps waited, and its share of all that did in percent.
+
+    '' and NaN where the report tells of none.
+    """
+    told = {reason: launch[reason] for reason in STALLS if reason in launch}
+    if not (waiting := sum(told.values())):
+        return "", math.nan
+    most = max(told, key=told.__getitem__)
+    return most, 100 * told[most] / waiting
 
 
 def error(text: str) -> str:
@@ -84,8 +111,8 @@ def error(text: str) -> str:
     return next(told, "").removeprefix(ERROR).rstrip(".")
 
 
-def read(text: str) -> dict[tuple[str, Point], list[Launch]]:
-    """The kernels of a report in the order of their launches, by variant and point.
+def read(text: str) -> dict[tuple[str, Place], list[Launch]]:
+    """The kernels of a report in the order of their launches, by variant and place.
 
     Bytes, microseconds and percentages.  Raises Refused where ncu read no counters, and BadReport.
     """
@@ -102,23 +129,34 @@ def read(text: str) -> dict[tuple[str, Point], list[Launch]]:
     if missing := [metric for metric in METRICS.values() if metric not in head]:
         raise BadReport(f"it lacks {', '.join(missing)}; this GPU or this ncu may not have them")
     ranges = [i for i, name in enumerate(head) if RANGES in name]
-    found: dict[tuple[str, Point], list[Launch]] = {}
+    stalls = {reason: head.index(metric) for reason, metric in STALLS.items() if metric in head}
+    found: dict[tuple[str, Place], list[Launch]] = {}
     for row in rows[2:]:
         call = _call(" ".join(row[i] for i in ranges))
         launch = {
             column: _number(row[i := head.index(metric)], units[i], metric)
             for column, metric in METRICS.items()
         }
+        waiting = {reason: _ratio(row[i]) for reason, i in stalls.items()}
+        launch |= {reason: warps for reason, warps in waiting.items() if math.isfinite(warps)}
         found.setdefault(call, []).append(launch)
     return found
 
 
-def _call(cell: str) -> tuple[str, Point]:
-    """From the ranges around a kernel, as in '648  "<default domain>:torch_eager float32 8 4:'."""
-    match = re.search(r":(\w+) (\w+) (\d+) (\d+):", cell)
+def _call(cell: str) -> tuple[str, Place]:
+    """From the ranges around a kernel: '648  "<default domain>:quack float32 8 4 contiguous:'."""
+    match = re.search(r":(\w+) (\w+) (\d+) (\d+) ([\w +]+):", cell)
     if match is None:
         raise BadReport(f"a kernel was launched in the range '{cell}'; expected that of a call")
-    return match[1], Point(match[2], int(match[3]), int(match[4]))
+    return match[1], Place(match[2], int(match[3]), int(match[4]), match[5])
+
+
+def _ratio(text: str) -> float:
+    """A number whatever its unit, NaN where there is none: 'n/a', ''."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
 
 
 def _number(text: str, unit: str, metric: str) -> float:

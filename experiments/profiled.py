@@ -1,4 +1,4 @@
-"""What runs under ncu: variants at a few points, checked, and then called once to be watched.
+"""What runs under ncu: variants at a few places, checked, and then called once to be watched.
 
 Each call stands in an NVTX range of its own.  It is not the first: the check before it compiles.
 
@@ -13,24 +13,54 @@ import pandas as pd
 import torch
 import typer
 
+from experiments.check import Reference
 from experiments.counts import watched
 from experiments.examine import GpuLost, Outcome, Problem, examine, raise_if_lost
+from experiments.layout import BY_NAME, CONTIGUOUS, Place
 from experiments.ncu import label
+from experiments.placed import placed
 from kernels.launch import load
-from kernels.registry import variant
+from kernels.outputs import Output
+from kernels.registry import Variant, variant
 
 # The slowest published kernel takes 0.025 s a call at these points on an H200 (vocab_scaling):
 # what comes near either limit is something else.
 CALL_LIMIT_NS = 1e9
-BUDGET_S = 300.0
+# A kernel is replayed until all is counted, and what it wrote restored each time: up to 8 GB.
+BUDGET_S = 900.0
+
+
+class Placed(Problem):
+    """The problem at ``place``, of rows as its layout has them: for variants that take strides."""
+
+    def __init__(self, place: Place, device: str, seed: int) -> None:
+        super().__init__(place.point, device, seed)
+        self.layout = BY_NAME[place.layout]
+
+    def fresh(self, v: Variant) -> tuple[Reference, Output]:
+        """As a problem's."""
+        if self._made is None:
+            dtype, rows, cols = self.point
+            shape = rows, cols, getattr(torch, dtype)
+            tensors = placed(self.layout, *shape, self.device, self._seed)
+            self._made = Reference(tensors.x), {0: tensors.out}
+        return super().fresh(v)
+
+
+def problem_at(place: Place, device: str, seed: int) -> Problem:
+    """The problem at ``place``."""
+    if place.layout == CONTIGUOUS:
+        return Problem(place.point, device, seed)
+    return Placed(place, device, seed)
 
 
 def watch(name: str, problem: Problem) -> None:
     """Call variant ``name`` once, in its range, with the profiler on."""
+    layout = problem.layout.name if isinstance(problem, Placed) else CONTIGUOUS
     reference, out = problem.fresh(variant(name))
-    softmax = load(name)
+    softmax, place = load(name), Place(*problem.point, layout)
     torch.cuda.synchronize()
-    with torch.cuda.profiler.profile(), torch.cuda.nvtx.range(label(name, problem.point)):
+    with torch.cuda.profiler.profile(), torch.cuda.nvtx.range(label(name, place)):
         softmax(reference.x, out)
         torch.cuda.synchronize()
 
@@ -54,24 +84,24 @@ def outcome(name: str, problem: Problem, seconds_left: float) -> Outcome:
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="a row a variant and point: status and reason")],
+    out: Annotated[Path, typer.Option(help="a row a variant and place: status and reason")],
     seed: Annotated[int, typer.Option(help="inputs follow from it")] = 1,
 ) -> None:
-    """Call what is watched at every point; ncu watches from outside."""
+    """Call what is watched at every place; ncu watches from outside."""
     rows = []
     end = time.monotonic() + BUDGET_S
-    for point, names in watched().items():
-        problem = Problem(point, "cuda", seed)
+    for place, names in watched().items():
+        problem = problem_at(place, "cuda", seed)
         for name in names:
             try:
                 found = outcome(name, problem, end - time.monotonic())
             except GpuLost as lost:
-                print(f"the GPU stopped answering at {name} {point}: {lost}")
+                print(f"the GPU stopped answering at {name} {place}: {lost}")
                 raise typer.Exit(1) from lost
             rows.append(
                 {
                     "variant": name,
-                    **point._asdict(),
+                    **place._asdict(),
                     "status": found.status,
                     "reason": found.reason,
                 }

@@ -19,65 +19,67 @@ import typer
 from experiments import ncu
 from experiments.counts import watched
 from experiments.hardware import commit
+from experiments.layout import Place
 from experiments.ncu import BadReport, Launch, Refused
-from experiments.sweeps import Point
-from experiments.tables import POINT, PROFILE, read_csv, useful_bytes, validated
+from experiments.tables import PLACE, PROFILE, read_csv, useful_bytes, validated
 from kernels.fingerprint import variant_sha256
 from kernels.registry import variant
 
 UNSEEN = "launched no kernel that ncu sees: a copy by the driver is none"
 AGAIN = "snakemake --cores 1 profile -R profile_table"
 
-Launches = Mapping[tuple[str, Point], Sequence[Launch]]
+Launches = Mapping[tuple[str, Place], Sequence[Launch]]
 
 
 def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str) -> pd.DataFrame:
-    """The PROFILE table: ``outcomes`` (status and reason, a row a variant and point) and counts.
+    """The PROFILE table: ``outcomes`` (status and reason, a row a variant and place) and counts.
 
     Raises BadReport where kernels were watched of which there is no outcome.
     """
     rows = []
     for row in outcomes.to_dict("records"):
-        name, point = row["variant"], Point(row["dtype"], row["rows"], row["cols"])
-        seen = launches.get((name, point), ()) if row["status"] == "ok" else ()
+        name, place = row["variant"], Place(*(row[key] for key in PLACE))
+        seen = launches.get((name, place), ()) if row["status"] == "ok" else ()
         if row["status"] == "ok" and not seen:
             row |= {"status": "skipped", "reason": UNSEEN}
         rows.append(
             {
                 **row,
                 "framework": variant(name).framework,
-                "ideal_bytes": useful_bytes(point.rows, point.cols, point.dtype),
+                "ideal_bytes": useful_bytes(place.rows, place.cols, place.dtype),
                 "launches": len(seen),
-                **(_together(seen) if seen else {}),
+                **(_together(seen) if seen else {"stall": ""}),
                 "profiler": profiler,
                 "kernel_sha256": variant_sha256(variant(name)),
                 "code_commit": commit,
             }
         )
-    told = {(r["variant"], Point(*(r[key] for key in POINT))) for r in rows}
+    told = {(r["variant"], Place(*(r[key] for key in PLACE))) for r in rows}
     if strange := sorted(set(launches) - told):
         raise BadReport(f"it holds kernels of {strange[0][0]} at {strange[0][1]}, which never ran")
     return validated(PROFILE, pd.DataFrame(rows).reindex(columns=list(PROFILE.columns)))
 
 
 def _together(launches: Sequence[Launch]) -> dict[str, Any]:
-    """One call's kernels as one: sums, means over time, and the shape of the longest."""
+    """One call's kernels as one: sums, means over time, shape and stalls of the longest."""
     longest = max(launches, key=lambda launch: launch["duration_us"])
     us = sum(launch["duration_us"] for launch in launches)
     sums = ("dram_read_bytes", "dram_write_bytes", "duration_us")
-    means = ("dram_throughput_pct", "occupancy_pct")
+    means = ("dram_throughput_pct", "occupancy_pct", "issue_pct")
+    reason, share = ncu.stall(longest)
     return {
-        **{key: longest[key] for key in ("registers", "block_size", "grid_size")},
+        **{key: longest[key] for key in ("waves", "registers", "block_size", "grid_size")},
+        **{"stall": reason, "stall_pct": share},
         **{key: sum(launch[key] for launch in launches) for key in sums},
         **{key: sum(v[key] * v["duration_us"] for v in launches) / us for key in means},
     }
 
 
 def refused(reason: str) -> pd.DataFrame:
-    """A row for each variant and point that says why there are no counts."""
+    """A row for each variant and place that says why there are no counts."""
     rows = [
-        {"variant": name, **point._asdict(), "status": "skipped", "reason": reason}
-        for point, names in watched().items()
+        {"variant": name, **place._asdict(), "status": "skipped", "reason": reason}
+        for place, names in watched().items()
         for name in names
     ]
     return pd.DataFrame(rows)

@@ -3,7 +3,7 @@
 RAW    one row a sample; results/<source>/raw/<sweep>.csv.gz
 TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
 ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/accuracy.csv
-PROFILE   one row a (variant, point), all its launches together; results/<source>/profile.csv
+PROFILE   one row a (variant, point, layout), all launches together; results/<source>/profile.csv
 SANITIZER one row a (tool, regime of the frontier); results/<source>/sanitizer.csv
 LAYOUTS   one row a (variant, layout, point); results/<source>/layouts.csv
 
@@ -28,7 +28,8 @@ DEVICE_TIMERS = ("graph", "events")
 RAW_TIMERS = (*DEVICE_TIMERS, "call", "host", "none")
 TIDY_TIMERS = ("device", "call", "host", "none")
 POINT = ["dtype", "rows", "cols"]
-TEXTS = ("reason", "tuned")  # which may be empty
+PLACE = [*POINT, "layout"]
+TEXTS = ("reason", "tuned", "stall")  # which may be empty
 INDEX_BYTES = 8
 
 _text: dict[str, Any] = {"coerce": True, "nullable": False}
@@ -132,8 +133,6 @@ ACCURACY = pa.DataFrameSchema(
     ordered=True,
 )
 
-# Of several launches: sums of launches, bytes and time; percentages weighted with time; registers,
-# block and grid of the longest.  The time is that of a watched kernel, not a measurement of it.
 FIRST_CALLS = pa.DataFrameSchema(
     {
         "variant": pa.Column(str, **_text),
@@ -151,6 +150,9 @@ FIRST_CALLS = pa.DataFrameSchema(
     ordered=True,
 )
 
+# Of several launches: sums of launches, bytes and time; percentages weighted with time; waves, what
+# most warps wait for, registers, block and grid of the longest.  The time is that of a watched
+# kernel, not a measurement of it.
 PROFILE = pa.DataFrameSchema(
     {
         "variant": pa.Column(str, **_text),
@@ -158,6 +160,7 @@ PROFILE = pa.DataFrameSchema(
         "dtype": _one_of(DTYPES),
         "rows": pa.Column(int, pa.Check.ge(1), coerce=True),
         "cols": pa.Column(int, pa.Check.ge(1), coerce=True),
+        "layout": pa.Column(str, **_text),
         "status": _one_of(STATUSES),
         "reason": pa.Column(str, coerce=True),
         "launches": _count,
@@ -167,6 +170,11 @@ PROFILE = pa.DataFrameSchema(
         "duration_us": pa.Column(float, pa.Check.gt(0), **_real),
         "dram_throughput_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
         "occupancy_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+        # A block of few rows is 0.00 waves: ncu gives two digits.
+        "waves": pa.Column(float, pa.Check.ge(0), **_real),
+        "issue_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+        "stall": pa.Column(str, coerce=True),
+        "stall_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
         "registers": pa.Column("Int64", pa.Check.gt(0), **_real),
         "block_size": pa.Column("Int64", pa.Check.gt(0), **_real),
         "grid_size": pa.Column("Int64", pa.Check.gt(0), **_real),
@@ -178,7 +186,7 @@ PROFILE = pa.DataFrameSchema(
         lambda table: (table["status"] == "ok") == table["dram_read_bytes"].notna(),
         name="bytes where the status is ok, and only there",
     ),
-    unique=["variant", "dtype", "rows", "cols"],
+    unique=["variant", *PLACE],
     strict=True,
     ordered=True,
 )

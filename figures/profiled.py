@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 from matplotlib.axes import Axes
 
-from experiments.counts import NAMES, POINTS, read_counts
+from experiments.counts import NAMES, POINTS, read_counts, whole
 from experiments.sweeps import Point
 from experiments.tables import POINT, BadTable
 from experiments.tidy import CEILINGS
@@ -83,7 +83,7 @@ def read(path: Path) -> pd.DataFrame:
     Without the copies, of which ncu sees nothing: the driver's are no kernels.
     """
     try:
-        table = read_counts(path)
+        table = whole(read_counts(path))
         return table[~table["variant"].isin(CEILINGS)]
     except FileNotFoundError as error:
         raise page.BadInput(f"{path} does not exist; expected a table there; {ADVICE}") from error

@@ -28,7 +28,7 @@ RESULTS = f"results/archive-{DEFAULT_ARCHIVE}"
 # What a release shows of the results.
 SHOWN = (
     *(f"{RESULTS}/{name}" for name in ("figures/*", "claims.*", "goals.*", "tidy/*.csv")),
-    *(f"{RESULTS}/{name}" for name in ("paper.pdf", "blog.html")),
+    *(f"{RESULTS}/{name}" for name in ("limits.md", "paper.pdf", "blog.html")),
     *("results/build/figures/*", "results/build/registers.*", "results/build/*/resources.csv"),
 )
 # Without these there is nothing to release.

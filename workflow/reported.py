@@ -7,7 +7,7 @@ from workflow.tables import PROFILE_FIGURES
 
 CAPTIONS = Path(__file__).parent / "report"
 # Markdown that the workflow writes: a browser shows it as a page.
-PAGES = ("claims", "goals", "agreement", "registers")
+PAGES = ("claims", "goals", "limits", "agreement", "registers")
 
 
 def category(figure: str) -> str:

@@ -72,6 +72,11 @@ def counted(source: str) -> list[str]:
     return made(source, PROFILE)
 
 
+def limits(source: str) -> list[str]:
+    """The page of what limits kernels on ``source``, where there are counts."""
+    return [f"results/{source}/limits.md" for _ in counted(source)]
+
+
 def made(source: str, *names: str) -> list[str]:
     """Those tables ``names`` that an archive holds, or that a local run has made."""
     if source.startswith(PREFIX):

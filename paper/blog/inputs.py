@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.claims import read_verdicts
-from experiments.counts import read_counts
+from experiments.counts import read_counts, whole
 from experiments.tables import TIDY, read_csv, validated
 from figures.page import BadInput, read_hardware
 
@@ -72,8 +72,8 @@ class Inputs:
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """What ncu counted: the table PROFILE, and whether each row is stale."""
-        return _read(self.profile, read_counts, "table of counts", "profile")
+        """What ncu counted of whole tensors: the table PROFILE, and whether each row is stale."""
+        return whole(_read(self.profile, read_counts, "table of counts", "profile"))
 
     def hardware(self) -> dict[str, Any]:
         """Static facts of the machine that measured."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import pandas as pd
 
 from experiments.counts import watched
-from experiments.ncu import METRICS, Launch
+from experiments.layout import Place
+from experiments.ncu import METRICS, STALLS, Launch
 from experiments.profiler import Launches, table
-from experiments.sweeps import Point
-from experiments.tables import useful_bytes
+from experiments.tables import PLACE, useful_bytes
 from kernels.registry import Variant, variant
 
 COMMIT = "a" * 40
@@ -22,37 +22,37 @@ WRONG = ("torch_naive", "float16")
 
 
 def launch(**counts: float) -> Launch:
-    """A kernel's counts, 1 where nothing else is said."""
-    assert set(counts) <= set(METRICS)
+    """A kernel's counts, 1 where nothing else is said, and the stalls that are."""
+    assert set(counts) <= {*METRICS, *STALLS}
     return {**dict.fromkeys(METRICS, 1.0), **counts}
 
 
-def outcomes(points: Iterable[Point] = tuple(watched())) -> pd.DataFrame:
-    """What the process under ncu tells of every variant at ``points``."""
+def outcomes(places: Iterable[Place] = tuple(watched())) -> pd.DataFrame:
+    """What the process under ncu tells of every variant at ``places``."""
     rows = []
-    for point in points:
-        for v in map(variant, watched()[point]):
-            refusal = v.refusal(point.dtype, point.cols) or ""
-            status = "skipped" if refusal else "wrong" if (v.name, point.dtype) == WRONG else "ok"
-            rows.append({"variant": v.name, **point._asdict(), "status": status, "reason": refusal})
+    for place in places:
+        for v in map(variant, watched()[place]):
+            refusal = v.refusal(place.dtype, place.cols) or ""
+            status = "skipped" if refusal else "wrong" if (v.name, place.dtype) == WRONG else "ok"
+            rows.append({"variant": v.name, **place._asdict(), "status": status, "reason": refusal})
     return pd.DataFrame(rows)
 
 
-def launches(points: Iterable[Point] = tuple(watched())) -> Launches:
-    """What ncu counts of every variant at ``points``; the driver's copy is no kernel."""
+def launches(places: Iterable[Place] = tuple(watched())) -> Launches:
+    """What ncu counts of every variant at ``places``; the driver's copy is no kernel."""
     return {
-        (v.name, point): [_launch(v, point)]
-        for point in points
-        for v in map(variant, watched()[point])
+        (v.name, place): [_launch(v, place)]
+        for place in places
+        for v in map(variant, watched()[place])
         if v.name != "copy_memcpy"
     }
 
 
-def _launch(v: Variant, point: Point) -> Launch:
-    one = useful_bytes(point.rows, point.cols, point.dtype) / 2
-    reads = v.passes(point.cols) - v.writes
-    moved = 1.0 if v.name in HITS and point.cols < 20_000 else reads
-    spilled = 0.4 if v.name == "triton_row" and point.cols > 100_000 else 0.0
+def _launch(v: Variant, place: Place) -> Launch:
+    one = useful_bytes(place.rows, place.cols, place.dtype) / 2
+    reads = v.passes(place.cols) - v.writes
+    moved = 1.0 if v.name in HITS and place.cols < 20_000 else reads
+    spilled = 0.4 if v.name == "triton_row" and place.cols > 100_000 else 0.0
     number = len(v.name) % 5
     return launch(
         dram_read_bytes=one * (moved + spilled),
@@ -62,15 +62,17 @@ def _launch(v: Variant, point: Point) -> Launch:
         occupancy_pct=(100.0, 50.0, 75.0, 97.0, 31.0)[number],
         registers=32.0 + number,
         block_size=256.0,
-        grid_size=float(point.rows),
+        grid_size=float(place.rows),
+        long_scoreboard=9.0,
+        barrier=1.0,
     )
 
 
-def counted(points: Iterable[Point] = tuple(watched())) -> pd.DataFrame:
-    """A PROFILE table of every variant at ``points``."""
-    points = tuple(points)
-    told = outcomes(points)
+def counted(places: Iterable[Place] = tuple(watched())) -> pd.DataFrame:
+    """A PROFILE table of every variant at ``places``."""
+    places = tuple(places)
+    told = outcomes(places)
     done = told[told["status"] == "ok"]
-    ran = {(r.variant, Point(r.dtype, r.rows, r.cols)) for r in done.itertuples()}
-    seen = {call: counts for call, counts in launches(points).items() if call in ran}
+    ran = {(r["variant"], Place(*(r[key] for key in PLACE))) for r in done.to_dict("records")}
+    seen = {call: counts for call, counts in launches(places).items() if call in ran}
     return table(told, seen, PROFILER, COMMIT)

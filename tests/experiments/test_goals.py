@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from experiments.counts import FEW_ROWS
 from experiments.estimate import NotApplicable, Recorded
 from experiments.family import OPERATORS
 from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal, goals
@@ -146,13 +147,44 @@ def test_what_is_not_there_is_unknown(point: Point, source: str, why: str):
 
 def test_bytes_are_counted_both_ways():
     table = counted().assign(stale=False)
-    wanted = next(g for g in goals() if g.source == "profile")
+    wanted = next(g for g in goals() if g.source == "profile" and g.number == 4)
     mine = (table["variant"] == FRONTIER) & (table["cols"] == wanted.point.cols)
     for factor, expected in ((1.0, "met"), (1.05, "missed"), (0.9, "missed")):
         both = ["dram_read_bytes", "dram_write_bytes"]
         changed = table.copy()
         changed.loc[mine, both] = table.loc[mine, ["ideal_bytes"] * 2].to_numpy() / 2 * factor
         assert judged(wanted, Evidence({}, {"profile": changed})) == expected
+
+
+def test_few_rows_are_read_once_in_one_launch():
+    some = [g for g in goals() if g.source == "profile" and g.number == 3]
+    assert {g.point for g in some} == set(FEW_ROWS)
+    launches, read = some[:2]
+    assert (launches.point, launches.variant) == (read.point, read.variant)
+    table = counted().assign(stale=False)
+    at = (table["variant"] == FRONTIER) & (table["rows"] == read.point.rows)
+    at &= (table["cols"] == read.point.cols) & (table["dtype"] == read.point.dtype)
+    once = table.loc[at, "ideal_bytes"] / 2
+
+    def both(times_read: float, n: int) -> tuple[str, str]:
+        changed = table.copy()
+        changed.loc[at, "dram_read_bytes"] = once * times_read
+        changed.loc[at, "dram_write_bytes"] = 0.0
+        changed.loc[at, "launches"] = n
+        evidence = Evidence({}, {"profile": changed})
+        return judged(read, evidence), judged(launches, evidence)
+
+    assert both(1.0, 1) == ("met", "met")
+    assert both(1.02, 2) == ("met", "missed")
+    assert both(2.0, 1) == ("missed", "met")
+    assert both(0.5, 1) == ("missed", "met")
+
+
+def test_other_layouts_are_no_goal_of_contiguous_rows():
+    wanted = next(g for g in goals() if g.source == "profile" and g.number == 4)
+    table = counted().assign(stale=False, layout="sliced input")
+    with pytest.raises(NotApplicable, match=r"profile\.csv has no such row"):
+        find(wanted, Evidence({}, {"profile": table}))
 
 
 def test_rows_off_16_bytes_are_judged_by_their_layout():

@@ -9,10 +9,13 @@ import typer
 
 from experiments import profiled
 from experiments.counts import watched
-from experiments.examine import GpuLost, Outcome, Problem
+from experiments.examine import GpuLost, Outcome, Problem, examine
+from experiments.layout import CONTIGUOUS, Place
 from experiments.sweeps import Point
+from kernels.registry import variant
 
 POINT = Point("float32", 4, 8)
+SLICED = Place(*POINT, "sliced input")
 
 
 @pytest.fixture
@@ -45,9 +48,36 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_one_call_is_watched_in_its_range(seen: list[str]):
     profiled.watch("torch_eager", Problem(POINT, "cpu", 1))
     assert seen == [
-        "wait", "on profiler", "on torch_eager float32 4 8", "call", "wait",
-        "off torch_eager float32 4 8", "off profiler",
+        "wait", "on profiler", "on torch_eager float32 4 8 contiguous", "call", "wait",
+        "off torch_eager float32 4 8 contiguous", "off profiler",
     ]  # fmt: skip
+
+
+def test_rows_are_watched_as_their_layout_has_them(seen: list[str]):
+    problem = profiled.problem_at(SLICED, "cpu", 1)
+    profiled.watch("torch_eager", problem)
+    assert "on torch_eager float32 4 8 sliced input" in seen
+    reference, out = problem.fresh(variant("torch_eager"))
+    assert isinstance(out, torch.Tensor)
+    assert (reference.x.stride(), reference.x.storage_offset()) == ((9, 1), 1)
+    assert (out.stride(), out.storage_offset()) == ((8, 1), 0)
+    assert not reference.x.isnan().any()
+    assert out.isnan().all()
+
+
+def test_what_is_wrong_in_a_layout_is_not_watched(monkeypatch: pytest.MonkeyPatch):
+    def contiguous(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Takes the rows for ones that follow one another."""
+        rows = x.as_strided(x.shape, (x.shape[1], 1))
+        return out.copy_(torch.softmax(rows, dim=1))
+
+    monkeypatch.setattr("experiments.examine.load", lambda name: contiguous)
+    for place, status in ((Place(*POINT), "ok"), (SLICED, "wrong")):
+        assert examine("torch_eager", profiled.problem_at(place, "cpu", 1)).status == status
+
+
+def test_contiguous_rows_are_those_of_every_measurement():
+    assert type(profiled.problem_at(Place(*POINT, CONTIGUOUS), "cpu", 1)) is Problem
 
 
 @pytest.mark.parametrize(
@@ -81,14 +111,14 @@ def test_a_call_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch):
 
 def test_after_its_time_nothing_more_is_run():
     made = profiled.outcome("torch_eager", Problem(POINT, "cpu", 1), -1.0)
-    assert (made.status, made.reason) == ("skipped", "the profile's 300 s were over")
+    assert (made.status, made.reason) == ("skipped", "the profile's 900 s were over")
 
 
 def test_every_variant_has_a_row_at_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(profiled, "outcome", lambda name, *rest: Outcome("skipped", f"not {name}"))
     profiled.main(tmp_path / "outcomes.csv")
     table = pd.read_csv(tmp_path / "outcomes.csv")
-    assert list(table) == ["variant", "dtype", "rows", "cols", "status", "reason"]
+    assert list(table) == ["variant", "dtype", "rows", "cols", "layout", "status", "reason"]
     assert len(table) == sum(map(len, watched().values()))
     assert (table["reason"] == "not " + table["variant"]).all()
 
@@ -104,5 +134,5 @@ def test_a_lost_gpu_ends_the_run_by_name(
         profiled.main(tmp_path / "outcomes.csv")
     assert stopped.value.exit_code == 1
     said = capsys.readouterr().out
-    assert said.startswith("the GPU stopped answering at copy_torch Point(dtype='float32'")
+    assert said.startswith("the GPU stopped answering at copy_torch Place(dtype='float32'")
     assert not (tmp_path / "outcomes.csv").exists()

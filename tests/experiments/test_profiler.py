@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from experiments import counts
-from experiments.counts import POINTS
+from experiments.counts import NEAR_LIMITS, PLACED, POINTS
+from experiments.layout import CONTIGUOUS, Place, points
 from experiments.ncu import BadReport, read
 from experiments.profiler import AGAIN, UNSEEN, refused, table
-from experiments.sweeps import SWEEPS, Point
+from experiments.sweeps import SWEEPS
 from experiments.tables import PROFILE, BadTable, read_csv, useful_bytes, validated
 from kernels.registry import BY_NAME
 from tests.commands import module
@@ -18,14 +19,14 @@ from tests.experiments.counted import COMMIT, PROFILER, counted, launch
 from tests.experiments.raw import fingerprint
 from tests.experiments.test_ncu import FORBIDDEN, REPORT
 
-POINT = Point("float32", 2048, 8192)
+PLACE = Place("float32", 2048, 8192)
 NAMES = ("torch_eager", "torch_naive", "triton_row", "cuda_float4", "cuda_split_reread",
          "torch_compile", "copy_memcpy")  # fmt: skip
 READS = (67_176_192, 67_136_768, 67_118_336, 67_172_608, 67_138_048)  # torch_naive's
 
 
 def told(*names: str, status: str = "ok", reason: str = "") -> pd.DataFrame:
-    rows = [{"variant": n, **POINT._asdict(), "status": status, "reason": reason} for n in names]
+    rows = [{"variant": n, **PLACE._asdict(), "status": status, "reason": reason} for n in names]
     return pd.DataFrame(rows)
 
 
@@ -54,11 +55,45 @@ def test_a_real_report_becomes_a_table():
 
 def test_percentages_are_weighted_with_time():
     kernels = [
-        launch(duration_us=30.0, occupancy_pct=100.0, dram_throughput_pct=10.0),
-        launch(duration_us=10.0, occupancy_pct=20.0, dram_throughput_pct=90.0),
+        launch(duration_us=30.0, occupancy_pct=100.0, dram_throughput_pct=10.0, issue_pct=50.0),
+        launch(duration_us=10.0, occupancy_pct=20.0, dram_throughput_pct=90.0, issue_pct=10.0),
     ]
-    made = one(table(told("liger"), {("liger", POINT): kernels}, PROFILER, COMMIT), "liger")
+    made = one(table(told("liger"), {("liger", PLACE): kernels}, PROFILER, COMMIT), "liger")
     assert (made["occupancy_pct"], made["dram_throughput_pct"]) == (80.0, 30.0)
+    assert made["issue_pct"] == 40.0
+
+
+def test_waves_and_stalls_are_those_of_the_longest():
+    kernels = [
+        launch(duration_us=10.0, waves=9.0, barrier=50.0),
+        launch(duration_us=30.0, waves=0.5, wait=3.0, drain=1.0),
+    ]
+    made = one(table(told("liger"), {("liger", PLACE): kernels}, PROFILER, COMMIT), "liger")
+    assert (made["waves"], made["stall"], made["stall_pct"]) == (0.5, "wait", 75.0)
+
+
+def test_where_no_stall_is_told_it_is_empty(tmp_path: Path):
+    made = table(told(*NAMES), read(REPORT), PROFILER, COMMIT)
+    made.to_csv(path := tmp_path / "profile.csv", index=False)
+    for some in (made, validated(PROFILE, read_csv(path))):
+        assert one(some, "cuda_float4")["stall"] == ""
+        assert pd.isna(one(some, "cuda_float4")["stall_pct"])
+        assert one(some, "copy_memcpy")["stall"] == ""
+        assert one(some, "torch_eager")["stall"] == "barrier"
+
+
+def test_a_layout_has_counts_of_its_own():
+    places = [PLACE, PLACE._replace(layout="sliced input")]
+    asked = pd.DataFrame(
+        [{"variant": "frontier", **p._asdict(), "status": "ok", "reason": ""} for p in places]
+    )
+    seen = {("frontier", p): [launch(waves=float(i))] for i, p in enumerate(places)}
+    made = table(asked, seen, PROFILER, COMMIT)
+    assert list(zip(made["layout"], made["waves"], strict=True)) == [
+        ("contiguous", 0.0), ("sliced input", 1.0)
+    ]  # fmt: skip
+    with pytest.raises(BadReport, match=r"frontier at .*layout='sliced input'.*, which never ran"):
+        table(asked[:1], seen, PROFILER, COMMIT)
 
 
 def test_a_copy_that_is_no_kernel_is_a_row_with_its_reason():
@@ -70,7 +105,7 @@ def test_a_copy_that_is_no_kernel_is_a_row_with_its_reason():
 @pytest.mark.parametrize("status", ["wrong", "skipped"])
 def test_what_is_not_ok_keeps_its_reason_and_has_no_counts(status: str):
     outcomes = told("torch_eager", status=status, reason="because")
-    kernels = {("torch_eager", POINT): [launch()]}  # watched until it failed
+    kernels = {("torch_eager", PLACE): [launch()]}  # watched until it failed
     made = one(table(outcomes, kernels, PROFILER, COMMIT), "torch_eager")
     assert (made["status"], made["reason"], made["launches"]) == (status, "because", 0)
     assert pd.isna(made["duration_us"])
@@ -78,7 +113,7 @@ def test_what_is_not_ok_keeps_its_reason_and_has_no_counts(status: str):
 
 def test_kernels_of_a_call_that_nobody_tells_of_are_refused():
     with pytest.raises(BadReport, match=r"kernels of liger at .*cols=8192.*, which never ran"):
-        table(told("quack"), {("liger", POINT): [launch()]}, PROFILER, COMMIT)
+        table(told("quack"), {("liger", PLACE): [launch()]}, PROFILER, COMMIT)
 
 
 def test_a_table_survives_its_file(tmp_path: Path):
@@ -92,7 +127,8 @@ def test_a_table_survives_its_file(tmp_path: Path):
     ("column", "value"),
     [
         ("status", "fine"), ("dram_read_bytes", -1.0), ("dram_read_bytes", None),
-        ("occupancy_pct", 250.0), ("registers", 0), ("kernel_sha256", "abc"), ("dtype", "float8"),
+        ("occupancy_pct", 250.0), ("issue_pct", 250.0), ("stall_pct", -1.0), ("waves", -1.0),
+        ("registers", 0), ("kernel_sha256", "abc"), ("dtype", "float8"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_rejected(column: str, value: object):
@@ -112,12 +148,43 @@ def read_only(name: str) -> dict:
 
 
 def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
-    timed = {p for name in ("vocab_scaling", "batch_scaling") for p in SWEEPS[name].points("full")}
-    assert set(counts.watched()) <= timed
+    sweeps = ("vocab_scaling", "batch_scaling", "few_rows")
+    timed = {p for name in sweeps for p in SWEEPS[name].points("full")}
+    assert {p.point for p in counts.watched() if p.layout == CONTIGUOUS} <= timed
     assert [p.cols for p in POINTS if p.dtype == "float32"] == list(counts.COLS)
-    assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in counts.watched())
+    large = (*POINTS, *counts.FRONTIER_POINTS)
+    assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in large)
     assert len(counts.FRONTIER_POINTS) == 2 * len(counts.FRONTIER_COLS)
     assert all("frontier" in names for names in counts.watched().values())
+
+
+def test_where_a_goal_is_near_the_same_four_are_counted():
+    watched = counts.watched()
+    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 8 + 4 + 1 + 4 + 5
+    for point in NEAR_LIMITS:
+        assert set(counts.NEAR_LIMITS_NAMES) <= set(watched[Place(*point)])
+    # Those that more variants are counted at keep them.
+    assert watched[Place("bfloat16", 2048, 131_072)] == counts.FRONTIER_NAMES
+    assert watched[Place("float32", 1, 2**20)] == counts.NEAR_LIMITS_NAMES
+    assert {p.rows for p in NEAR_LIMITS if p.cols == 32_000} == {256, 1024, 32_768, 65_536}
+
+
+def test_layouts_are_counted_of_the_frontier_where_they_are_measured():
+    assert len(PLACED) == 9
+    assert {p.point for p in PLACED} <= set(points())
+    assert {counts.watched()[p] for p in PLACED} == {("frontier",)}
+    assert {p.layout for p in PLACED if p.cols == 1000} == {
+        "stride N + 1", "stride N + 8", "one element off"
+    }  # fmt: skip
+
+
+def test_figures_and_claims_see_contiguous_rows_of_large_tensors():
+    seen = counts.whole(counted())
+    assert set(seen["layout"]) == {CONTIGUOUS}
+    asked = {*POINTS, *counts.FRONTIER_POINTS}
+    assert set(seen[["dtype", "rows", "cols"]].itertuples(index=False, name=None)) == asked
+    # No variant is there twice at one width of one dtype, but at S1's own rows.
+    assert not seen.duplicated(["variant", "dtype", "cols"]).any()
 
 
 def stand_in(folder: Path, report: str, outcomes: str | None) -> None:
@@ -196,5 +263,5 @@ def test_without_ncu_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest
 
 def test_a_refusal_has_a_row_for_every_variant_and_point():
     rows = refused("no")
-    assert len(rows.drop_duplicates(["variant", "dtype", "rows", "cols"])) == len(rows)
+    assert len(rows.drop_duplicates(["variant", "dtype", "rows", "cols", "layout"])) == len(rows)
     assert set(rows["variant"]) == {name for name, v in BY_NAME.items() if not v.k}

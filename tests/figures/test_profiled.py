@@ -13,7 +13,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from experiments.counts import FRONTIER_POINTS, POINTS
+from experiments.counts import FRONTIER_POINTS, POINTS, whole
 from figures import frontier_bytes, occupancy, page, profiled
 from figures.look import look
 from kernels.registry import FRAMEWORKS
@@ -26,7 +26,7 @@ FIGURES = ("dram_bytes", "occupancy")
 
 @pytest.fixture(scope="module")
 def made() -> pd.DataFrame:
-    return counted()
+    return whole(counted())
 
 
 def figure_of(name: str, table: pd.DataFrame) -> tuple[Figure, page.Grid]:

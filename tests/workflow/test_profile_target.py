@@ -32,7 +32,7 @@ def test_the_archived_counts_are_drawn_and_named(copy: Path):
         for suffix in ("svg", "png", "pdf"):
             assert (copy / "results" / SOURCE / "figures" / f"{figure}.{suffix}").exists()
     made = {path.name for path in (copy / "results" / SOURCE).rglob("*") if path.is_file()}
-    assert {"profile.csv", "hardware.json"} <= made
+    assert {"profile.csv", "hardware.json", "limits.md"} <= made
     assert "vocab_scaling.csv" not in made
 
 
@@ -45,6 +45,7 @@ def test_an_archive_without_counts_is_named_in_one_sentence(copy: Path):
     listed = snakemake(copy, "--dry-run", *CONFIG)
     assert listed.returncode == 0, listed.stdout
     assert "rule profile_figure" not in listed.stdout
+    assert "rule limits_page" not in listed.stdout
 
 
 @pytest.mark.usefixtures("gpu")
@@ -55,6 +56,7 @@ def test_a_gpu_with_ncu_counts_when_asked_and_for_the_archive(copy: Path, tools:
     assert f"source: {LOCAL}" in asked.stdout or LOCAL in asked.stdout
     assert "rule profile_table:" in asked.stdout
     assert asked.stdout.count("rule profile_figure:") == len(PROFILE_FIGURES)
+    assert asked.stdout.count("rule limits_page:") == 1
     # What is drawn where ncu may not count after all.
     assert f"results/{SOURCE}/profile.csv" in asked.stdout
     packed = snakemake(copy, "--dry-run", "archive")

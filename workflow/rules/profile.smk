@@ -5,7 +5,7 @@ rule profile_table:
     """Let ncu watch one call of every variant at a few points."""
     input:
         ancient("results/{source}/correctness.csv"),
-        [f"experiments/{name}.py" for name in ("profiler", "profiled", "ncu")],
+        [f"experiments/{name}.py" for name in ("profiler", "profiled", "placed", "ncu")],
     output:
         "results/{source}/profile.csv",
     log:
@@ -54,8 +54,30 @@ rule profile_figure:
         " --stem {params.stem} {params.archive} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
+rule limits_page:
+    """Say what limits the project's kernels where a goal is missed or near, by ncu's counts."""
+    input:
+        [
+            f"experiments/{name}.py"
+            for name in ("limits", "counts", "tables", "markdown")
+        ],
+        table="results/{source}/profile.csv",
+    output:
+        "results/{source}/limits.md",
+    log:
+        "results/logs/{source}/limits.log",
+    wildcard_constraints:
+        source="(archive|local)-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python -m experiments.limits {input.table} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}"
+
+
 rule profile:
-    """Count every variant's bytes, or take the archive's counts without ncu; draw them."""
+    """Count every variant's bytes, or take the archive's counts without ncu; draw and list them."""
     input:
         profile_figures(profiled(SOURCE)),
+        [f"results/{source}/limits.md" for source in [profiled(SOURCE)] if source],
     localrule: True

@@ -56,6 +56,7 @@ rule reported:
             for folder, name in (
                 (SOURCE.name, "claims"),
                 (SOURCE.name, "goals"),
+                *[(SOURCE.name, "limits") for _ in limits(SOURCE.name)],
                 *[(SOURCE.name, "agreement") for _ in agreement(SOURCE)],
                 ("build", "registers"),
             )

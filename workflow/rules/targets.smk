@@ -52,6 +52,7 @@ onsuccess:
     for name, file in {
         "verdicts": "claims.md",
         "goals": "goals.md",
+        "limits by Nsight Compute": "limits.md",
         "verdicts beside the archive's": "agreement.md",
         "paper": "paper.pdf",
         "post": "blog.html",
