@@ -40,7 +40,7 @@ def test_bytes_on_their_way_are_those_of_the_compiled_kernel(
     assert used.registers is not None
     assert used.static_shared_bytes is not None
     shared = used.static_shared_bytes + plan.ring_bytes
-    of_block, row = plan.threads * plan.held * VECTOR_BYTES, cols * size
+    of_block, row = plan.threads * plan.held * shape.together * VECTOR_BYTES, cols * size
     match regime:
         case "tile":
             of_block = tile_rows(shape, cols, size) * row
