@@ -28,12 +28,14 @@ import torch
 import typer
 from rich.progress import track
 
-from experiments import timer
+from experiments import timer, tried
 from experiments.check import check, planted
+from experiments.hardware import commit
 from experiments.neutral import neutral, run_neutral, run_triangle
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
+from experiments.tried import POINT
 from experiments.tuning import earlier, fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
@@ -47,7 +49,6 @@ from kernels.frontier.plans import (
     LINE,
     NONE,
     REGIMES,
-    USUAL,
     VECTOR_BYTES,
     Shape,
     staged_bytes,
@@ -80,8 +81,6 @@ MEASURED = (
     *product(LARGE_BATCHES, LARGE_BATCH_WIDTHS),
 )
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
-POINT = ("dtype", "edges", "rows", "cols")
-LOGGED = [*POINT, "regime", "sizes", "raw", *USUAL, "fraction_of_copy"]
 REGISTERS, THREADS, BLOCKS = 65_536, 2048, 32  # of a multiprocessor
 # Registers that a thread has beside its share of the row, and at least.
 OVERHEAD, LEAN = 26, 14
@@ -301,7 +300,7 @@ def point_of(request: Request) -> dict[str, Any]:
 
 def main(
     out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
-    log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
+    log: Annotated[Path, typer.Option(help="this run's shapes, a CSV")] = Path("results/tune.csv"),
     regimes: Annotated[list[str], typer.Option(help="only these")] = [*REGIMES],  # noqa: B006
     rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
     edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
@@ -347,9 +346,7 @@ def main(
     with pool("cuda") as processes:
         jobs = [(shape, request, arch) for request, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
-    flush, count = timer.Flush("cuda"), 0
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.unlink(missing_ok=True)
+    flush, every_told = timer.Flush("cuda"), []
     try:
         for r, shapes in track(asked.items(), "tuning"):
             ready, point = [s for s in shapes if done[s, r, arch]], point_of(r)
@@ -360,10 +357,7 @@ def main(
                 tensor_bytes=OPERATOR_BYTES if operator else TENSOR_BYTES,
                 timed=run_triangle if operator == "causal" else None,
             )  # fmt: skip
-            told = fastest_first(point, found)
-            table = pd.DataFrame(told).reindex(columns=LOGGED)
-            table.to_csv(log, mode="a", header=not count, index=False)
-            count += len(told)
+            every_told += (told := fastest_first(point, found))
             if told:
                 for old in _outdated(entries, r, every):
                     del entries[old]
@@ -371,7 +365,12 @@ def main(
     finally:  # of a part, what was measured before an interruption stays; half a table is none
         if part or sys.exc_info()[0] is None:
             write_table(out, sorted(entries.values(), key=_order))
-    print(f"{len(asked)} numbers of rows and columns, {count} candidates, in {out} and {log}")
+            if not part:
+                tried.beside(out).unlink(missing_ok=True)
+            tried.keep(tried.beside(out), every_told, commit())
+    log.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(every_told).to_csv(log, index=False)
+    print(f"{len(asked)} numbers of rows and columns, {len(every_told)} candidates, in {out}")
 
 
 def _outdated(known: Iterable[tuple[Any, ...]], r: Request, every: list[Request]) -> list[Any]:

@@ -77,6 +77,13 @@ def limits(source: str) -> list[str]:
     return [f"results/{source}/limits.md" for _ in counted(source)]
 
 
+def tried_shapes(source: str) -> list[str]:
+    """What tuning tried on the GPU of ``source``, where that is kept."""
+    # As experiments.tried has it, which takes a second to import.
+    path = f"kernels/frontier/tables/{gpu_of(source)}.tried.csv.gz"
+    return [path] if Path(path).exists() else []
+
+
 def made(source: str, *names: str) -> list[str]:
     """Those tables ``names`` that an archive holds, or that a local run has made."""
     if source.startswith(PREFIX):

@@ -79,6 +79,8 @@ rule outcomes:
             for name in (
                 "goals",
                 "goal",
+                "attempts",
+                "tried",
                 "estimate",
                 "counts",
                 "layout",
@@ -97,6 +99,7 @@ rule outcomes:
         # Counting, sanitizing and the operators are asked for by name.
         lambda wildcards: made(wildcards.source, "profile.csv", "sanitizer.csv"),
         lambda wildcards: tidy_operators(wildcards.source),
+        lambda wildcards: tried_shapes(wildcards.source),
         layouts=lambda wildcards: measured_layouts(wildcards.source, SOURCE),
     output:
         csv="results/{source}/goals.csv",
@@ -109,9 +112,12 @@ rule outcomes:
         "../../environment.yml"
     params:
         folder=subpath(output.csv, parent=True),
+        gpu=lambda wildcards: gpu_of(wildcards.source),
     shell:
-        "python -m experiments.goals --source {wildcards.source} --folder {params.folder}"
-        " --out {output.csv} --table {output.table} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
+        "(python -m experiments.goals --source {wildcards.source} --folder {params.folder}"
+        " --out {output.csv} --table {output.table}"
+        " && python -m experiments.attempts {output.csv} --gpu {params.gpu} >> {output.table})"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
 rule goals:
