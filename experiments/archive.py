@@ -20,6 +20,7 @@ import typer
 
 from experiments import listing
 from experiments.family import archived
+from experiments.family.fingerprint import sha256_by_name
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -276,7 +277,7 @@ def _refuse_unless_current(path: Path, table: pd.DataFrame) -> None:
     """What is archived was measured at one clean commit, with the variants as they are now."""
     _refuse_unless_clean(path, table)
     measured = set(zip(table["variant"], table["kernel_sha256"], strict=True))
-    if stale := sorted({name for name, sha in measured if sha256_now(name) != sha}):
+    if stale := sorted({name for name, sha in measured if sha256_by_name(name) != sha}):
         _refuse(f"{path}: the code of {', '.join(stale)} has changed since: measure again")
 
 

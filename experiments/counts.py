@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pandera.pandas as pa
 
+from experiments.family.fingerprint import sha256_by_name
 from experiments.layout import CONTIGUOUS, Place, points
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import POINT, PROFILE, read_csv, validated
-from kernels.fingerprint import sha256_now
 from kernels.registry import BY_NAME
 
 # Equal bytes at each, timed by vocab_scaling: short rows, rows that every kernel holds, rows that
@@ -98,4 +98,4 @@ def read_counts(path: Path) -> pd.DataFrame:
 def read_beside(path: Path, schema: pa.DataFrameSchema) -> pd.DataFrame:
     """The same for the table of ``schema`` in ``path``."""
     table = validated(schema, read_csv(path))
-    return table.assign(stale=table["variant"].map(sha256_now) != table["kernel_sha256"])
+    return table.assign(stale=table["variant"].map(sha256_by_name) != table["kernel_sha256"])

@@ -15,7 +15,7 @@ from experiments.markdown import head, line
 from experiments.sanitizer import PLANTED
 from experiments.tables import SANITIZER, BadTable, read_csv, validated
 
-HEADS = ["tool", "regime", "launches", "columns", "errors", "warnings", "status"]
+HEADS = ["tool", "regime or operator", "launches", "columns", "errors", "warnings", "status"]
 
 
 def told(table: pd.DataFrame) -> str:

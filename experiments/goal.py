@@ -18,6 +18,7 @@ from experiments.counts import FEW_ROWS, FRONTIER_POINTS
 from experiments.family import OPERATORS
 from experiments.family.operator import OURS
 from experiments.layout import LAYOUTS, points
+from experiments.sanitizer import OPERATORS as WATCHED
 from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
 from experiments.sweeps.sweep import TRITON, powers
@@ -169,10 +170,11 @@ def _triton() -> Iterator[Goal]:
 
 def _sanitizer() -> Iterator[Goal]:
     for tool in TOOLS:
-        for regime in REGIMES:
+        for name in (*REGIMES, *WATCHED):
+            where = " in operators" * (name in WATCHED)
             yield Goal(
-                number=6, statement="findings of Compute Sanitizer", source="sanitizer",
-                place=f"{tool}, {regime}", most=0.0,
+                number=6, statement=f"findings of Compute Sanitizer{where}", source="sanitizer",
+                place=f"{tool}, {name}", most=0.0,
             )  # fmt: skip
 
 

@@ -202,7 +202,9 @@ def _findings(goal: Goal, table: pd.DataFrame) -> Found:
     named = table.set_index(table["tool"] + ", " + table["regime"])
     tool = goal.place.split(",")[0]
     for place in (f"{tool}, {PLANTED}", goal.place):
-        if place not in named.index or pd.isna(named.loc[place, "errors"]):
+        if place not in named.index:
+            raise NotApplicable(f"{place} was not watched")
+        if pd.isna(named.loc[place, "errors"]):
             raise NotApplicable(f"{place} did not come to its end")
     if named.loc[f"{tool}, {PLANTED}", "status"] != "ok":
         raise NotApplicable(f"{tool} did not find what was planted")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -59,19 +59,33 @@ class Case:
         size = ELEMENT_BYTES[self.dtype]
         return self.shape.plan(self.cols, size, self.layout.edges(self.cols, size))
 
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.plan,)
+
     def __str__(self) -> str:
         place = f"{self.dtype} {self.rows} x {self.cols:,}, {self.layout.name}"
         return f"{place}: {self.plan.label}"
 
 
-def compile_all(some: Iterable[Case]) -> None:
+class Launched(Protocol):
+    """What is compiled ahead: the kernels of elements of ``dtype`` that something launches."""
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def plans(self) -> tuple[Plan, ...]: ...
+
+
+def compile_all(some: Iterable[Launched]) -> None:
     """Compile what will be launched, on all cores: one process would take a second a kernel."""
-    plans = {(case.plan, case.dtype): case for case in some}
+    asked = list(dict.fromkeys((plan, case.dtype) for case in some for plan in case.plans))
     with pool("cpu") as processes:
-        list(processes.map(compiled, plans.values(), [architecture()] * len(plans)))
+        list(processes.map(compiled, *zip(*asked, strict=True), [architecture()] * len(asked)))
 
 
-def compiled(case: Case, arch: str) -> None:
-    """Compile the kernel of ``case``, to be found in the cache; where it fails, its launch will."""
+def compiled(plan: Plan, dtype: str, arch: str) -> None:
+    """Compile the kernel of ``plan``, to be found in the cache; where it fails, its launch will."""
     with suppress(CompileError):
-        compile_plan(case.plan, Job("frontier", case.dtype, arch))
+        compile_plan(plan, Job("frontier", dtype, arch))

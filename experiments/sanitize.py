@@ -1,7 +1,8 @@
 """Do the tools of Compute Sanitizer find anything in the frontier's kernels?
 
-Each tool watches each regime in a process of its own (experiments/sanitized.py), several at a time:
-what one finds hides nothing of the others.  A fault is planted for each tool to find.
+Each tool watches each regime and each operator in a process of its own (experiments/sanitized.py),
+several at a time: what one finds hides nothing of the others.  A fault is planted for each tool to
+find.
 
     python -m experiments.sanitize --out sanitizer.csv --log sanitizer.log
 
@@ -21,31 +22,40 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import pandas as pd
 import typer
 
 from experiments import sanitizer
+from experiments.family.fingerprint import sha256_by_name
 from experiments.hardware import commit
-from experiments.launches import Case, compile_all, present
-from experiments.sanitized import cases
-from experiments.sanitizer import PLANTED, TOOLS, BadLog
+from experiments.launches import Launched, compile_all, present
+from experiments.sanitized import named
+from experiments.sanitizer import OPERATORS, PLANTED, TOOLS, BadLog
 from experiments.tables import SANITIZER, validated
 from kernels.build import cores
-from kernels.fingerprint import variant_sha256
 from kernels.frontier.plans import REGIMES
-from kernels.registry import variant
 
+# Regimes and operators: the table's rows are in this order.
+NAMES = (*REGIMES, *OPERATORS)
+FRONTIER = "frontier"
 LIMIT_S = 240.0  # for a run: one that takes longer waits for something
 # At a time: each has a process of torch's and a context on the GPU.
 MOST_RUNS = 8
 FIRST_PORT, PORTS = 49_152, 20
 
 
+class Launch(Launched, Protocol):
+    """What the table counts: launches, and their columns."""
+
+    @property
+    def cols(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Run:
-    """What a tool said of a regime, what the program said, and how both ended."""
+    """What a tool said of a regime or an operator, what the program said, and how both ended."""
 
     tool: str
     regime: str
@@ -107,18 +117,19 @@ def _last_line(output: str) -> str:
 
 
 def table(
-    runs: Sequence[Run], watched: Mapping[str, Sequence[Case]], version: str, commit: str
+    runs: Sequence[Run], watched: Mapping[str, Sequence[Launch]], version: str, commit: str
 ) -> pd.DataFrame:
-    """The SANITIZER table of ``runs``, in which the cases ``watched`` were launched, by regime."""
+    """The SANITIZER table of ``runs``, in which the cases ``watched`` were launched, by name."""
     rows = []
     for run in runs:
+        code = run.regime if run.regime in OPERATORS else FRONTIER
         widths = [case.cols for case in watched.get(run.regime, ())] or [1]
         rows.append(
             {
-                "variant": "frontier", "tool": run.tool, "regime": run.regime,
+                "variant": code, "tool": run.tool, "regime": run.regime,
                 "launches": len(widths), "least_cols": min(widths),
                 "most_cols": max(widths), **judged(run), "seconds": run.seconds,
-                "sanitizer": version, "kernel_sha256": variant_sha256(variant("frontier")),
+                "sanitizer": version, "kernel_sha256": sha256_by_name(code),
                 "code_commit": commit,
             }
         )  # fmt: skip
@@ -129,12 +140,12 @@ def main(
     out: Annotated[Path, typer.Option(help="a row a tool and regime, a CSV")],
     log: Annotated[Path, typer.Option(help="what the tools and the programs said")],
 ) -> None:
-    """Run every regime under every tool."""
+    """Run every regime and every operator under every tool."""
     if not sanitizer.installed():
         print("compute-sanitizer is not on PATH: install the CUDA toolkit, or add its bin folder")
         raise typer.Exit(2)
     gpu = present()
-    watched = {r: some for r in REGIMES[::-1] if (some := tuple(cases(r, gpu)))}
+    watched = {name: some for name in NAMES[::-1] if (some := tuple(named(name, gpu)))}
     compile_all(chain.from_iterable(watched.values()))
     # The longest first.
     asked = list(product(("racecheck", "memcheck", "synccheck"), (*watched, PLANTED)))
@@ -143,7 +154,7 @@ def main(
         runs = list(
             threads.map(watch, *zip(*asked, strict=True), [Path(folder)] * len(asked), ports)
         )
-    runs.sort(key=lambda run: (TOOLS.index(run.tool), (*REGIMES, PLANTED).index(run.regime)))
+    runs.sort(key=lambda run: (TOOLS.index(run.tool), (*NAMES, PLANTED).index(run.regime)))
     made = table(runs, watched, sanitizer.version(), commit())
     for path in (out, log):
         path.parent.mkdir(parents=True, exist_ok=True)

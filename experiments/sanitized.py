@@ -2,7 +2,8 @@
 
     python -m experiments.sanitized chunks
 
-Every result is checked, and so is the memory around it.  PLANTED runs a fault instead.
+Or an operator, by its name (experiments/watched).  Every result is checked, and so is the memory
+around it.  PLANTED runs a fault instead.
 """
 
 import sys
@@ -16,11 +17,12 @@ import torch
 import typer
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
+from experiments import watched
 from experiments.check import check
 from experiments.launches import Case, Gpu, chosen, present
 from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
-from experiments.sanitizer import PLANTED, TOOLS
+from experiments.sanitizer import OPERATORS, PLANTED, TOOLS
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
 from kernels.frontier.plans import ALIKE, APART, REGIMES, VECTOR_BYTES
@@ -37,6 +39,21 @@ ELEMENTS = 2**13  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
 STREAMED = 4 * STREAM.sizes[0]
+
+
+def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
+    """What is launched of a regime or an operator; a KeyError that lists both otherwise."""
+    if name in REGIMES:
+        return cases(name, gpu)
+    if name in OPERATORS:
+        return watched.OPERATORS[name](gpu)
+    raise KeyError(unknown(name))
+
+
+def unknown(name: str) -> str:
+    """A sentence for a name that is none, with those that are."""
+    known = ", ".join((*REGIMES, *OPERATORS, PLANTED))
+    return f"unknown regime or operator '{name}'; known: {known}"
 
 
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
@@ -93,8 +110,10 @@ def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
         yield dtype, {ALIKE, APART} if kind == ALIKE else {kind}, rows, cols
 
 
-def run(case: Case, seed: int) -> str:
+def run(case: Case | watched.Case, seed: int) -> str:
     """What is wrong with the results of ``case``; '' if nothing is."""
+    if isinstance(case, watched.Case):
+        return case.run(seed)
     tensors = placed(
         case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed
     )  # fmt: skip
@@ -121,15 +140,21 @@ def fault(tool: str) -> None:
 
 
 def main(
-    regime: Annotated[str, typer.Argument(help=f"{', '.join(REGIMES)}, or a fault: {PLANTED}")],
+    name: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join((*REGIMES, *OPERATORS))}, or a fault: {PLANTED}"),
+    ],
     tool: Annotated[str, typer.Option(help="whose fault to plant")] = TOOLS[0],
 ) -> None:
-    """Launch every case of REGIME, a line each; exit with 1 where a result is wrong."""
-    if regime == PLANTED:
+    """Launch every case of NAME, a line each; exit with 1 where a result is wrong."""
+    if name == PLANTED:
         fault(tool)
         return
+    if name not in (*REGIMES, *OPERATORS):
+        print(unknown(name))
+        raise typer.Exit(2)
     wrong = 0
-    for seed, case in enumerate(cases(regime, present())):
+    for seed, case in enumerate(named(name, present())):
         reason = run(case, seed)
         print(f"{case}{': wrong: ' * bool(reason)}{reason}", flush=True)
         wrong += bool(reason)

@@ -14,8 +14,19 @@ from pathlib import Path
 
 TOOLS: tuple[str, ...] = ("memcheck", "racecheck", "synccheck")
 PLANTED = "planted"  # a regime that is a fault for each tool to find
-# The project's kernels, and none of torch's: softmax<...> outside of any namespace.
-KERNELS = "kns=_Z7softmaxI"
+# What is watched beside the regimes: these of experiments/family, by its names.
+OPERATORS = (
+    "factors", "masks", "columns", "backward", "cross_entropy", "topk_softmax", "sample",
+)  # fmt: skip
+# The frontier's kernels.  In the middle stands that of which a fault is planted: a tool that took
+# one filter alone, the first or the last, would not find it.
+KERNELS = (
+    "candidates", "chosen", "cross_entropy", "cross_entropy_scale", "cross_entropy_targets",
+    "highest", "narrow", "softmax", "sample", "sample_of_top", "softmax_backward",
+    "softmax_columns", "topk_softmax",
+)  # fmt: skip
+# And none of torch's, which stand in a namespace: as the compiler writes names.
+FILTERS = tuple(f"kns=_Z{len(name)}{name}" for name in KERNELS)
 # Of a block, at most: chunks.cu has them in arrays, and the tool may count an array as one.
 BARRIERS = 256
 OPTIONS = {
@@ -75,7 +86,8 @@ def command(tool: str, log: Path, port: int, program: Sequence[str]) -> list[str
     Calls at the same time need a ``port`` each.
     """
     return [
-        *("compute-sanitizer", "--tool", tool, *OPTIONS[tool], "--kernel-name", KERNELS),
+        *("compute-sanitizer", "--tool", tool, *OPTIONS[tool]),
+        *(word for each in FILTERS for word in ("--kernel-name", each)),
         *("--target-processes", "all", "--port", str(port), "--print-limit", "20"),
         *("--show-backtrace", "no", "--log-file", str(log), "--"),
         *program,

@@ -4,7 +4,7 @@ RAW    one row a sample; results/<source>/raw/<sweep>.csv.gz
 TIDY   one row a (variant, timer, point); results/<source>/tidy/<sweep>.csv
 ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/accuracy.csv
 PROFILE   one row a (variant, point, layout), all launches together; results/<source>/profile.csv
-SANITIZER one row a (tool, regime of the frontier); results/<source>/sanitizer.csv
+SANITIZER one row a (tool, regime of the frontier or operator); results/<source>/sanitizer.csv
 LAYOUTS   one row a (variant, layout, point); results/<source>/layouts.csv
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from experiments.family import OPERATORS
-from kernels.fingerprint import _cuda, _python
+from kernels.fingerprint import _cuda, _python, sha256_now
 from kernels.frontier.plans import REGIMES
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -32,6 +32,11 @@ def sha256_of(operator: str) -> str:
     if operator not in OPERATORS:
         return ""
     return hashlib.sha256("\n".join(map(_code, files(operator))).encode()).hexdigest()
+
+
+def sha256_by_name(name: str) -> str:
+    """The same of the variant or the operator ``name``; empty if there is neither."""
+    return sha256_now(name) or sha256_of(name)
 
 
 def _code(path: Path) -> str:

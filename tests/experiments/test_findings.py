@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from experiments.findings import told
+from experiments.sanitize import NAMES
 from experiments.sanitizer import PLANTED, TOOLS
-from kernels.frontier.plans import REGIMES
 from tests.commands import module
 from tests.experiments.watched import sanitized
 
-RUNS = len(TOOLS) * len(REGIMES)
+RUNS = len(TOOLS) * len(NAMES)
 
 
 def test_clean_runs_are_counted_without_the_planted_faults():

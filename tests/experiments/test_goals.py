@@ -8,16 +8,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.counts import FEW_ROWS
+from experiments.counts import FEW_ROWS, read_beside
 from experiments.estimate import NotApplicable, Recorded
 from experiments.family import OPERATORS
 from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal, goals
 from experiments.goals import GOALS, Evidence, Found, evaluate, find, markdown, outcome, with_rivals
 from experiments.layout import LAYOUTS
+from experiments.sanitize import NAMES
+from experiments.sanitizer import OPERATORS as WATCHED
+from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
-from experiments.tables import read_csv, validated
+from experiments.tables import SANITIZER, read_csv, validated
 from experiments.tidy import tidy
-from kernels.frontier.plans import REGIMES
 from tests.commands import ROOT, module
 from tests.experiments.counted import counted
 from tests.experiments.family.made import tidy_of
@@ -205,7 +207,7 @@ def test_findings_count_where_the_planted_fault_was_found():
         made = evaluate(kept, "archive-test-gpu")
         return set(made.loc[made["measured"] == "sanitizer", "outcome"])
 
-    assert len(some) == 3 * len(REGIMES)
+    assert len(some) == 3 * len(NAMES)
     assert outcomes(sanitized()) == {"met"}
     assert outcomes(sanitized(found_in=["chunks"])) == {"met", "missed"}
     clean = sanitized()
@@ -213,6 +215,30 @@ def test_findings_count_where_the_planted_fault_was_found():
     assert outcomes(wrong) == {"met", "missed"}
     blind = clean.assign(status=clean["status"].where(clean["regime"] != "planted", "wrong"))
     assert outcomes(blind) == {"unknown"}
+
+
+def test_operators_that_no_tool_has_watched_yet_are_unknown_and_the_regimes_are_not():
+    table = sanitized()
+    earlier = table[~table["regime"].isin(WATCHED)].assign(stale=False)
+    made = evaluate(Evidence({}, {"sanitizer": earlier}), "archive-test-gpu")
+    made = made[made["goal"] == 6].set_index("place")
+    of_operators = made["statement"] == "findings of Compute Sanitizer in operators"
+    assert set(made.loc[of_operators, "outcome"]) == {"unknown"}
+    assert set(made.loc[~of_operators, "outcome"]) == {"met"}
+    assert sum(of_operators) == 3 * len(WATCHED)
+    assert made.loc["racecheck, columns", "note"] == "racecheck, columns was not watched"
+    found = sanitized(found_in=["backward"]).assign(stale=False)
+    made = evaluate(Evidence({}, {"sanitizer": found}), "archive-test-gpu")
+    missed = made[made["outcome"] == "missed"]
+    assert set(missed["place"]) == {f"{tool}, backward" for tool in TOOLS}
+
+
+def test_a_finding_is_stale_when_its_own_code_has_changed(tmp_path: Path):
+    table = sanitized()
+    table.loc[table["variant"] == "columns", "kernel_sha256"] = "c" * 64
+    table.to_csv(tmp_path / "sanitizer.csv", index=False)
+    kept = read_beside(tmp_path / "sanitizer.csv", SANITIZER)
+    assert set(kept.loc[kept["stale"], "regime"]) == {"columns"}
 
 
 def aimed(operator: str, column: str, value: float, **torch: float | str) -> dict[str, int]:

@@ -10,17 +10,19 @@ import torch
 import typer
 
 from experiments import placed, sanitize
+from experiments.family.fingerprint import sha256_of
 from experiments.launches import Gpu
 from experiments.layout import LAYOUTS, Layout
-from experiments.sanitize import Run, judged
+from experiments.sanitize import NAMES, Run, judged
 from experiments.sanitized import FAULTS, FAULTS_FILE, WIDEST, cases
-from experiments.sanitizer import KERNELS, PLANTED, TOOLS
+from experiments.sanitizer import FILTERS, OPERATORS, PLANTED, TOOLS
 from experiments.tables import SANITIZER, read_csv, validated
 from kernels.cuda_compiler import program
 from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES
 from kernels.frontier.select import DEFAULT, MANY, table
 from kernels.registry import DTYPES, ELEMENT_BYTES
 from tests.commands import module
+from tests.experiments.raw import fingerprint
 from tests.experiments.test_sanitizer import RACE
 from tests.experiments.watched import FOUND, SILENT
 
@@ -81,10 +83,19 @@ def test_tensors_lie_as_their_layout_says(layout: Layout):
         assert not made.surroundings_untouched()
 
 
+def word_of(told: str) -> str:
+    """The part of a kernel's name that a filter lets through."""
+    return told.removeprefix("kns=")
+
+
 def test_faults_are_kernels_that_the_filter_lets_through():
     _, symbols, _ = program(FAULTS_FILE, "sm_90", [f"softmax<{f}>" for f in FAULTS.values()])
     assert len(set(symbols.values())) == len(TOOLS)
-    assert all(KERNELS.removeprefix("kns=") in symbol for symbol in symbols.values())
+    mine = [each for each in FILTERS if all(word_of(each) in s for s in symbols.values())]
+    # Whichever of several filters a tool took alone, this would be another.
+    assert FILTERS[0] not in mine
+    assert FILTERS[-1] not in mine
+    assert mine
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -141,13 +152,17 @@ def test_a_clean_run_has_a_row_for_every_tool_and_regime(
     sanitize.main(out, log)
     made = validated(SANITIZER, read_csv(out))
     assert list(zip(made["tool"], made["regime"], strict=True)) == [
-        (tool, regime) for tool in TOOLS for regime in (*REGIMES, PLANTED)
+        (tool, name) for tool in TOOLS for name in (*NAMES, PLANTED)
     ]
     assert set(made["status"]) == {"ok"}
     kept = made[made["regime"] != PLANTED]
     assert (kept["errors"] == 0).all()
     assert (kept["launches"] > 10).all()
     assert (made.loc[made["regime"] == PLANTED, "errors"] > 0).all()
+    by_name = made.drop_duplicates("regime").set_index("regime")[["variant", "kernel_sha256"]]
+    codes = {str(name): tuple(told) for name, told in by_name.iterrows()}
+    assert {codes[name] for name in (*REGIMES, PLANTED)} == {("frontier", fingerprint("frontier"))}
+    assert all(codes[name] == (name, sha256_of(name)) for name in OPERATORS)
     assert set(made["sanitizer"]) == {"Compute Sanitizer 2025.3.1.0"}
     assert log.read_text().count("SUMMARY") > len(made)
     assert "launched chunks" in log.read_text()
@@ -166,10 +181,17 @@ def test_what_is_found_is_kept_and_ends_the_command(
     made = validated(SANITIZER, read_csv(out))
     bad = made[made["status"] == "wrong"]
     assert set(bad["tool"]) == {"racecheck"}
-    assert set(bad["regime"]) == set(REGIMES)
-    assert pd.Series(bad["warnings"]).tolist() == [2] * len(REGIMES)
+    assert set(bad["regime"]) == set(NAMES)
+    assert pd.Series(bad["warnings"]).tolist() == [2] * len(NAMES)
     assert "racecheck, chunks, wrong: Error: Race reported between" in capsys.readouterr().out
     assert RACE in log.read_text()
+
+
+def test_a_name_that_is_none_is_refused_with_those_that_are():
+    done = module("experiments.sanitized", "rows")
+    assert done.returncode == 2
+    known = ", ".join((*REGIMES, *OPERATORS, PLANTED))
+    assert done.stdout == f"unknown regime or operator 'rows'; known: {known}\n"
 
 
 def test_without_the_tool_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,11 +5,10 @@ from collections.abc import Collection
 import pandas as pd
 
 from experiments.layout import LAYOUTS, points
-from experiments.sanitize import Run, table
+from experiments.sanitize import NAMES, Run, table
 from experiments.sanitizer import PLANTED, TOOLS
 from experiments.tables import LAYOUTS as LAYOUTS_TABLE
 from experiments.tables import validated
-from kernels.frontier.plans import REGIMES
 from tests.experiments.counted import COMMIT
 from tests.experiments.raw import fingerprint
 from tests.experiments.test_sanitizer import BARRIER, CLEAN, NO_HAZARDS, OUTSIDE, RACE
@@ -19,11 +18,11 @@ SILENT = dict(zip(TOOLS, (CLEAN, NO_HAZARDS, CLEAN), strict=True))
 
 
 def sanitized(found_in: Collection[str] = ()) -> pd.DataFrame:
-    """Every tool on every regime; faults in the regimes ``found_in`` too."""
+    """Every tool on every regime and operator; faults in those ``found_in`` too."""
     runs = [
         Run(tool, regime, (FOUND if regime in (PLANTED, *found_in) else SILENT)[tool], "", 0, 9.5)
         for tool in TOOLS
-        for regime in (*REGIMES, PLANTED)
+        for regime in (*NAMES, PLANTED)
     ]
     return table(runs, {}, "Compute Sanitizer 2025.3.1.0", COMMIT)
 

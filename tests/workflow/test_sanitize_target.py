@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.listing import digest
-from kernels.frontier.plans import REGIMES
+from experiments.sanitize import NAMES
 from tests.experiments.watched import sanitized
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, SOURCE, forget
@@ -18,7 +18,8 @@ def test_the_archived_table_is_printed_and_a_finding_fails(copy: Path):
     done = snakemake(copy, "sanitize", *CONFIG)
     assert done.returncode == 0, done.stdout
     assert "| racecheck | chunks |" in done.stdout
-    assert f"{3 * len(REGIMES)} of {3 * len(REGIMES)} runs are clean." in done.stdout
+    assert "| racecheck | columns |" in done.stdout
+    assert f"{3 * len(NAMES)} of {3 * len(NAMES)} runs are clean." in done.stdout
     assert (copy / "results" / SOURCE / "sanitizer.log").exists()
     archive = copy / "experiments" / "archive" / GPU
     before = digest(archive / SANITIZER[0])
@@ -28,7 +29,7 @@ def test_the_archived_table_is_printed_and_a_finding_fails(copy: Path):
     found = snakemake(copy, "sanitize", *CONFIG)
     assert found.returncode != 0
     assert "Barrier error detected. Invalid arguments" in found.stdout
-    assert f"{3 * len(REGIMES) - 3} of {3 * len(REGIMES)} runs are clean." in found.stdout
+    assert f"{3 * len(NAMES) - 3} of {3 * len(NAMES)} runs are clean." in found.stdout
 
 
 def test_an_archive_without_it_is_named_in_one_sentence(copy: Path):

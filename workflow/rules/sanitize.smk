@@ -1,8 +1,10 @@
 # What Compute Sanitizer finds in the frontier's kernels: memcheck, racecheck, synccheck.
+from experiments.family.fingerprint import sha256_of
+from experiments.sanitizer import OPERATORS as WATCHED
 
 
 rule sanitizer_table:
-    """Watch every regime under every tool; what is found is a result, and does not fail."""
+    """Watch every regime and operator under every tool; what is found is a result, and does not fail."""
     input:
         ancient("results/{source}/correctness.csv"),
         [
@@ -15,6 +17,13 @@ rule sanitizer_table:
                 "layout.py",
                 "placed.py",
                 "planted_faults.cu",
+                "watched/case.py",
+                "watched/guarded.py",
+                "watched/rows.py",
+                "watched/columns.py",
+                "watched/backward.py",
+                "watched/cross_entropy.py",
+                "watched/choice.py",
             )
         ],
     output:
@@ -33,6 +42,7 @@ rule sanitizer_table:
         gpu=1,
     params:
         kernels=FINGERPRINTS["frontier"],
+        operators=[sha256_of(name) for name in WATCHED],
     shell:
         "python -m experiments.sanitize --out {output.table} --log {output.said} > {log} 2>&1"
         # Written last: where it is, the exit code speaks of what was found.
