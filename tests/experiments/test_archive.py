@@ -15,6 +15,7 @@ from experiments.family.archived import samples as operator_file
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
+from experiments.sanitizer import OPERATORS
 from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import write_raw
 from figures import TABLE_FIGURES
@@ -281,7 +282,8 @@ def test_what_the_sanitizer_found_is_packed_with_its_log(
     pack(results, packed)
     assert {"sanitizer.csv", "sanitizer.log"} <= set(sums(packed))
     found.assign(kernel_sha256="c" * 64).to_csv(results / "sanitizer.csv", index=False)
-    assert "the code of frontier has changed since" in refusal(results, tmp_path / "again", capsys)
+    names = ", ".join(sorted(("frontier", *OPERATORS)))
+    assert f"the code of {names} has changed since" in refusal(results, tmp_path / "again", capsys)
 
 
 def test_the_transformer_is_packed_where_there_are_both_tables(
