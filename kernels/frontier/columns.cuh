@@ -14,6 +14,17 @@ __device__ inline void store_vector(void *at, uint4 v) {
                  : "memory");
 }
 
+// A vector, and into the L2 all 256 bytes that it lies in: the strips beside a narrow one are other
+// blocks', which ask for them next, and memory gives pieces of 128 bytes more slowly.
+__device__ inline uint4 load_around(const void *at) {
+    uint4 v;
+    asm volatile("ld.global.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at)
+                 : "memory");
+    return v;
+}
+
 // BYTES side by side, in words.  Of a single element of 16 bits the word's other half is -inf.
 template <class T, int BYTES> struct alignas(BYTES < 4 ? 4 : BYTES) Unit {
     static constexpr int WORDS = BYTES < 4 ? 1 : BYTES / 4, PLACES = BYTES / int(sizeof(T));
@@ -28,10 +39,11 @@ template <class T, int BYTES> struct alignas(BYTES < 4 ? 4 : BYTES) Unit {
         return made;
     }
 
-    static __device__ Unit load(const T *at) {
+    // AROUND: for neighbours too (vectors alone).
+    template <bool AROUND = false> static __device__ Unit load(const T *at) {
         Unit made;
         if constexpr (BYTES == 16) {
-            uint4 raw = *reinterpret_cast<const uint4 *>(at);
+            uint4 raw = AROUND ? load_around(at) : *reinterpret_cast<const uint4 *>(at);
             made.w[0] = raw.x, made.w[1] = raw.y, made.w[2] = raw.z, made.w[3] = raw.w;
         } else if constexpr (BYTES == 8) {
             auto raw = *reinterpret_cast<const unsigned long long *>(at);

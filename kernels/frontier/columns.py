@@ -87,8 +87,10 @@ def prepare(
         cluster = choice.splits
         if cluster > PORTABLE_CLUSTER:
             allow(functions[0], "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        if shared := choice.plans[0].shared_bytes:  # beside the kernel's own
+            allow(functions[0], "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
         return Prepared(
-            functions[0], choice.blocks, threads, 0, [None, None, *steps, *numbers], cluster,
+            functions[0], choice.blocks, threads, shared, [None, None, *steps, *numbers], cluster,
             early=early,
         )  # fmt: skip
     split = [choice.splits, choice.share]

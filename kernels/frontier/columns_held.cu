@@ -1,16 +1,29 @@
 // columns_held: a block, or a cluster of BLOCKS, takes a strip of LANES units of adjacent places
-// and all rows, which its registers hold as they came; maxima and sums of places meet in shared
-// memory.
+// and all rows, which its registers hold as they came, HELD units a thread, and its shared memory,
+// STAGED more; maxima and sums of places meet in shared memory.
 //   moves    X once, Y once
 //   launch   grid = strips * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
 //            multiprocessor
-//   holds    THREADS / LANES * HELD * BLOCKS rows of any strides; clusters: Hopper and later
-//   teaches  a strip as wide as a line of memory is read as fast as a row, without a transposition
+//   holds    THREADS / LANES * (HELD + STAGED) * BLOCKS rows of any strides; clusters: Hopper and
+//            later; STAGED: units of 16 bytes
+//   teaches  strips are read without a transposition, and as fast as rows where they are 256 bytes
+//            wide: for rows of so much, shared memory holds what registers do not
 //   source   own, after block.cu and cluster.cu
 
 #include "columns_exchange.cuh"
 
-template <class T, int BYTES, int LANES, int THREADS, int HELD, int BLOCKS, int LEAST, bool LOG>
+// Past the registers, and into the L2 what lies around it, as load_around.
+__device__ inline void copy_around(uint4 *to, const void *from) {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(to)),
+                 "l"(from)
+                 : "memory");
+}
+
+// Until all that this thread copies is there.
+__device__ inline void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+template <class T, int BYTES, int LANES, int THREADS, int HELD, int STAGED, int BLOCKS, int LEAST,
+          bool LOG>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_columns(const T *x, T *out, long long x_outer, long long x_step, long long out_outer,
                     long long out_step, long long numbers, int pitch, int units, int cols) {
@@ -19,6 +32,8 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     // Of threads that know nothing of each other before the exchange: a warp's share its shuffles.
     constexpr int SETS = THREADS / (LANES < 32 ? 32 : LANES);
     constexpr bool EXPONENTIALS = sizeof(T) == 4 && !LOG; // held in place of the elements
+    constexpr bool AROUND = LANES * BYTES < 256;
+    static_assert(STAGED == 0 || BYTES == 16);
     await_turn();
     int lane = threadIdx.x % LANES, set = threadIdx.x / (LANES < 32 ? 32 : LANES);
     int rank = blockIdx.x % BLOCKS;
@@ -31,8 +46,22 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     const T *from = x + spot.source + first * x_step;
 #pragma unroll
     for (int i = 0; i < HELD; ++i)
-        held[i] = spot.there && first + GROUPS * i < last ? Mine::load(from + GROUPS * i * x_step)
-                                                          : Mine::nothing();
+        held[i] = spot.there && first + GROUPS * i < last
+                      ? Mine::template load<AROUND>(from + GROUPS * i * x_step)
+                      : Mine::nothing();
+    // Each thread's own: nobody else looks there.
+    extern __shared__ uint4 image[];
+    auto staged = [&](int i) -> Mine & {
+        return *reinterpret_cast<Mine *>(image + THREADS * i + threadIdx.x);
+    };
+#pragma unroll 4
+    for (int i = 0; i < STAGED; ++i) {
+        int row = first + GROUPS * (HELD + i);
+        if (spot.there && row < last)
+            copy_around(image + THREADS * i + threadIdx.x, x + spot.source + row * x_step);
+        else
+            staged(i) = Mine::nothing();
+    }
 
     __shared__ ColumnsExchange<BLOCKS, PLACES> exchange;
     if constexpr (BLOCKS > 1)
@@ -42,6 +71,11 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll
     for (int i = 1; i < HELD; ++i)
         top.take_larger(held[i]);
+    if constexpr (STAGED > 0)
+        await_copies();
+#pragma unroll 4
+    for (int i = 0; i < STAGED; ++i)
+        top.take_larger(staged(i));
     larger_over_warp<LANES>(top);
     __shared__ Mine tops[SETS][LANES];
     bool speaks = threadIdx.x % 32 < LANES; // for the lanes of its warp that have its places
@@ -59,18 +93,23 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll
     for (float &b : base)
         b = base_of(b);
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) {
+    auto exponentiate = [&](Mine &mine) {
         float v[EACH];
-        held[i].unpack(v);
+        mine.unpack(v);
 #pragma unroll
         for (int e = 0; e < EACH; ++e) {
             v[e] = exp2_fast((v[e] - base[e]) * LOG2E);
             sum[e] += v[e];
         }
         if constexpr (EXPONENTIALS)
-            held[i].pack(v);
-    }
+            mine.pack(v);
+    };
+#pragma unroll
+    for (int i = 0; i < HELD; ++i)
+        exponentiate(held[i]);
+#pragma unroll 2
+    for (int i = 0; i < STAGED; ++i)
+        exponentiate(staged(i));
 #pragma unroll
     for (int step = LANES; step < 32; step *= 2) {
 #pragma unroll
@@ -135,10 +174,9 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     }
 
     T *to = out + spot.to + first * out_step;
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) {
+    auto give = [&](const Mine &mine, int i) {
         float v[EACH];
-        held[i].unpack_again(v);
+        mine.unpack_again(v);
 #pragma unroll
         for (int e = 0; e < EACH; ++e)
             v[e] = EXPONENTIALS ? v[e] * of[e].scale : of[e](v[e]);
@@ -146,5 +184,11 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         made.pack(v);
         if (spot.there && first + GROUPS * i < last)
             made.store(to + GROUPS * i * out_step);
-    }
+    };
+#pragma unroll
+    for (int i = 0; i < HELD; ++i)
+        give(held[i], i);
+#pragma unroll 2
+    for (int i = 0; i < STAGED; ++i)
+        give(staged(i), HELD + i);
 }

@@ -18,9 +18,10 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     constexpr int SETS = THREADS / 32, TOGETHER = TOGETHER_OF<Mine>;
     await_turn();
     int lane = threadIdx.x % LANES;
-    int split = blockIdx.x % splits;
-    Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(blockIdx.x / splits) * LANES + lane,
-              x_outer, 0, numbers, pitch, units);
+    // Strips side by side at once: memory is then read by rows, whatever their width.
+    int strips = gridDim.x / splits, split = blockIdx.x / strips, strip = blockIdx.x % strips;
+    Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(strip) * LANES + lane, x_outer, 0,
+              numbers, pitch, units);
     Rows rows(split, share, cols, GROUPS * TOGETHER);
 
     Partial mine[EACH];
@@ -77,6 +78,6 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
 #pragma unroll
         for (int i = 1; i < SETS; ++i)
             all = merged(all, of_set[i][place]);
-        partials[static_cast<long long>(blockIdx.x) * PLACES + place] = all;
+        partials[(static_cast<long long>(strip) * splits + split) * PLACES + place] = all;
     }
 }

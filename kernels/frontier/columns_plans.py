@@ -50,6 +50,9 @@ FOLDER = "columns"  # of select.TABLES
 STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
 LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
 REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
+# Eighths of a thread's units that candidates stage, of strips of so many bytes and more; and bytes
+# of them that fit a multiprocessor beside what blocks exchange.
+STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
 
 
 class Columns(NamedTuple):
@@ -110,10 +113,12 @@ def unit_bytes(size: int, *places: int) -> int:
 class ColumnsPlan(Plan):
     """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
 
-    Of ``held`` a fifth says how many blocks a multiprocessor has at least.
+    Of ``held`` a fifth says how many blocks a multiprocessor has at least, and a sixth how many
+    eighths of a thread's units lie in shared memory, which are ``staged``.
     """
 
     log: bool = False
+    staged: int = 0
 
     @property
     def file(self) -> Path:
@@ -121,10 +126,10 @@ class ColumnsPlan(Plan):
 
     def expression(self, c_type: str) -> str:
         """The kernel as C++ names it, for elements of ``c_type``."""
-        unit, lanes, threads, blocks, *least = self.shape.sizes
+        unit, lanes, threads, blocks, *more = self.shape.sizes
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
-            words += [self.held, blocks, *least]
+            words += [self.held, self.staged, blocks, more[0]]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -137,12 +142,18 @@ class ColumnsPlan(Plan):
     @property
     def label(self) -> str:
         """For people."""
-        return f"columns {super().label}{' log' * self.log}"
+        staged = f" staged={self.staged}" * (self.staged > 0)
+        return f"columns {super().label}{staged}{' log' * self.log}"
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of shared memory that a block's staged units lie in."""
+        return self.threads * self.staged * VECTOR_BYTES
 
     def cols_held(self, size: int) -> int:
         """Rows of a strip that its threads hold; 0 if they do not."""
         _, lanes, threads, blocks = self.shape.sizes[:4]
-        return threads // lanes * self.held * blocks
+        return threads // lanes * (self.held + self.staged) * blocks
 
 
 @dataclass(frozen=True)
@@ -186,10 +197,13 @@ def choose(
 
 def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
     """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
-    _, lanes, threads, blocks, _ = shape.sizes
+    _, lanes, threads, blocks, _, eighths = shape.sizes
     units, share = columns.inner * size // unit, -(-columns.cols // blocks)
-    plan = ColumnsPlan(shape, -(-share // (threads // lanes)), 0, log=log)
-    if shape.sizes[0] != unit or plan.held * max(1, unit // 4) > MOST_WORDS:
+    each = -(-share // (threads // lanes))
+    staged = each * eighths // 8
+    plan = ColumnsPlan(shape, each - staged, 0, log=log, staged=staged)
+    words = plan.held * max(1, unit // 4)
+    if shape.sizes[0] != unit or words > MOST_WORDS or plan.shared_bytes > MOST_STAGED:
         raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
     # Units of a strip are those of one outer part, or a power of two of them to each.
     return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
@@ -197,17 +211,23 @@ def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> C
 
 def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
     """What may be fast where rows are held, on Hopper."""
-    for strip, threads, blocks in product(STRIPS, BLOCK_THREADS, CLUSTERS):
+    for strip, threads, blocks, eighths in product(STRIPS, BLOCK_THREADS, CLUSTERS, STAGED):
         lanes = strip // unit
         if not 1 <= lanes <= min(32, threads):
             continue
-        groups = threads // lanes
-        words = -(-columns.cols // (blocks * groups)) * max(1, unit // 4)
+        each = -(-columns.cols // (blocks * (threads // lanes)))
+        staged = each * eighths // 8
+        words = (each - staged) * max(1, unit // 4)
         if words > MOST_WORDS or (words < LEAST_WORDS and (blocks > 1 or threads > 64)):
             continue
         fit = min(RESIDENT_THREADS, REGISTERS // (OVERHEAD + words)) // threads
-        for least in sorted({max(1, fit - fewer) for fewer in FEWER}):
-            yield Shape("held", (unit, lanes, threads, blocks, least))
+        least = {max(1, fit - fewer) for fewer in FEWER}
+        if eighths:
+            if strip < STAGED_STRIP or staged == 0:
+                continue
+            least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
+        for blocks_at_once in sorted(least - {0}):
+            yield Shape("held", (unit, lanes, threads, blocks, blocks_at_once, eighths))
 
 
 class Entry(NamedTuple):
@@ -317,7 +337,7 @@ def _blocks(cols: int, lanes: int, threads: int, held: int) -> int:
 def _held(unit: int, lanes: int, threads: int, held: int, blocks: int, log: bool) -> ColumnsPlan:
     # As many registers as rows take, and as many again.
     least = max(1, 1024 // threads)
-    return ColumnsPlan(Shape("held", (unit, lanes, threads, blocks, least)), held, 0, log=log)
+    return ColumnsPlan(Shape("held", (unit, lanes, threads, blocks, least, 0)), held, 0, log=log)
 
 
 def _choice(columns: Columns, units: int, pitch: int, plan: ColumnsPlan, blocks: int) -> Choice:
@@ -329,6 +349,8 @@ def _twice(
     columns: Columns, size: int, units: int, pitch: int, unit: int, lanes: int, log: bool,
     multiprocessors: int,
 ) -> Choice:  # fmt: skip
+    if units >= 2 * lanes <= 32:  # no strip has to be held, and wider ones are read faster
+        lanes *= 2
     sizes, strips = (unit, lanes, THREADS, 1), -(-columns.outer * pitch // lanes)
     trip = THREADS // lanes * TOGETHER // max(1, unit // 4)  # rows
     # One wave of blocks at least; several, which end more evenly, while the pairs of a strip that

@@ -1,6 +1,6 @@
 // columns_results: the second look of two at rows that no cluster holds: each block puts the
 // (maximum, sum) pairs that columns_partials left of its strip together, and reads its share of the
-// rows again, last ones first, since the L2 may still hold these.
+// rows again, the last share first and its last rows first, since the L2 may still hold these.
 //   moves    X once more, the strip's pairs, Y once
 //   launch   grid = strips * splits, block = THREADS, as columns_partials
 //   holds    any rows, of any strides, on any GPU from Ampere on
@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     constexpr int PARTS = THREADS / PLACES, TOGETHER = TOGETHER_OF<Mine>;
     static_assert(PARTS > 0);
     await_turn();
-    int lane = threadIdx.x % LANES, strip = blockIdx.x / splits, split = blockIdx.x % splits;
+    int strips = gridDim.x / splits, strip = blockIdx.x % strips;
+    int lane = threadIdx.x % LANES, split = splits - 1 - blockIdx.x / strips;
 
     __shared__ Partial part[PARTS][PLACES], rows_of_strip[PLACES];
     int place = threadIdx.x % PLACES;

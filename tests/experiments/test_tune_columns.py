@@ -11,6 +11,7 @@ from experiments import tune_columns
 from experiments.tune_columns import DTYPES, SHAPES, Tensors
 from kernels.frontier import select
 from kernels.frontier.columns_plans import (
+    MOST_STAGED,
     MOST_WORDS,
     Columns,
     by_rule,
@@ -21,7 +22,7 @@ from kernels.frontier.columns_plans import (
 from kernels.frontier.plans import VECTOR_BYTES, Shape
 from tests.experiments.test_tune import Gpu, Processes
 
-FAST = Shape("held", (16, 4, 128, 8, 8))
+FAST = Shape("held", (16, 4, 128, 8, 8, 0))
 HELD_BY_FAST = {1024, 2048, 3072, 4096}  # rows, of those that are measured
 
 
@@ -33,9 +34,11 @@ def test_every_tensor_has_candidates_that_hold_it(lies: tuple[int, int, int], dt
     assert len(shapes) > 10
     for shape in shapes:
         choice = chosen(shape, tensors.columns, tensors.size, VECTOR_BYTES, log=False)
-        plan, (_, lanes, threads, blocks, least) = choice.plans[0], shape.sizes
+        plan, (_, lanes, threads, blocks, least, eighths) = choice.plans[0], shape.sizes
         assert plan.cols_held(tensors.size) >= tensors.cols
         assert plan.held * VECTOR_BYTES // 4 <= MOST_WORDS
+        assert (plan.staged > 0) == (eighths > 0)
+        assert plan.shared_bytes * least <= MOST_STAGED
         assert threads * least <= 2048
         places = choice.strips * lanes * VECTOR_BYTES // tensors.size
         assert places >= tensors.outer * tensors.inner

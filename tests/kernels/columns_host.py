@@ -32,7 +32,9 @@ POINTERS = {
     "partials": "{t} *, Partial *",
     "results": "{t} *, Partial *, {t} *",
 }
-CALL = """extern "C" void call{number}(int blocks, int threads, long long **values) {{
+CALL = """extern "C" void call{number}(
+        int blocks, int threads, int shared, long long **values) {{
+    dynamic_vectors = shared / 16;
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
@@ -70,8 +72,10 @@ class Code:
             self.libraries.append(code)
             self.functions |= {plan: code[f"call{n}"] for n, plan in enumerate(mine)}
 
-    def misaligned(self) -> int:
-        return sum(ctypes.c_int.in_dll(code, "misaligned").value for code in self.libraries)
+    def faults(self) -> int:
+        """Of addresses that no vector may lie at, and of writes next to shared memory."""
+        kinds = ("misaligned", "beyond")
+        return sum(ctypes.c_int.in_dll(code, k).value for code in self.libraries for k in kinds)
 
     def take_over(self, monkeypatch: pytest.MonkeyPatch, chooser: Chooser, arch: int) -> None:
         """Have ``columns`` launch these, as ``chooser`` chooses."""
@@ -83,11 +87,11 @@ class Code:
                 arguments: Sequence[int | None], cluster: int = 1, early: bool = False,
             ):  # fmt: skip
                 assert threads == plan.threads
-                assert shared == 0
+                assert shared == plan.shared_bytes
                 assert grid % cluster == 0
                 assert cluster == plan.shape.sizes[3]
                 assert early == (arch >= 90)
-                self.plan, self.grid, self.threads = plan, grid, threads
+                self.plan, self.grid, self.threads, self.shared = plan, grid, threads, shared
                 self.integers = [value for value in arguments if value is not None]
                 self.pointers = len(arguments) - len(self.integers)
                 assert len(self.integers) == INTEGERS[plan.shape.regime]
@@ -100,7 +104,7 @@ class Code:
                 places = (ctypes.c_void_p * 16)(*(start + 8 * i for i in range(16)))
                 code.launches.append((self.plan, self.grid, self.threads))
                 for _ in range(1 + (self.plan.shape.sizes[3] > 1)):
-                    code.functions[self.plan](self.grid, self.threads, places)
+                    code.functions[self.plan](self.grid, self.threads, self.shared, places)
 
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))

@@ -45,6 +45,15 @@ IN_CPP = {
     'asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(a), "f"(b));': "max = a > b || a!=a ? a : b;",
     'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), '
     '"l"(from)\n                 : "memory");': "copy_later(to, from);",
+    'asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(to)),\n'
+    '                 "l"(from)\n                 : "memory");': (
+        "copy_later(to, static_cast<const uint4 *>(from));"
+    ),
+    'asm volatile("ld.global.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"\n'
+    '                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)\n'
+    '                 : "l"(at)\n                 : "memory");': (
+        "v = *static_cast<const uint4 *>(at);"
+    ),
     'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
     'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
     '"r"(v.z),\n                 "r"(v.w)\n'

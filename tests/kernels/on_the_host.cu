@@ -28,7 +28,7 @@ constexpr int MOST = 1024;
 struct Index {
     unsigned x;
 };
-static Index threadIdx, blockIdx, blockDim;
+static Index threadIdx, blockIdx, blockDim, gridDim;
 
 struct Thread {
     ucontext_t at;
@@ -237,6 +237,7 @@ template <class Call> void launch(int blocks, int size, const Call &call) {
     body = [](const void *arguments) { (*static_cast<const Call *>(arguments))(); };
     given = &call;
     blockDim.x = size;
+    gridDim.x = blocks;
     for (blockIdx.x = 0; blockIdx.x < unsigned(blocks); ++blockIdx.x) {
         fill_shared();
         for (int t = 0; t < size; ++t) {
