@@ -14,8 +14,9 @@ struct Terms {
     int every; // whether rows that do not count have their lse written, and so are read
 };
 
-// A row's target. Its logit is read before anything is written to the row, which another block of
-// the cluster may do once all blocks have arrived at its barrier (Exchange::begin).
+// A row's target. The loss is made of its logit by the block whose gradient may take that logit's
+// place, which writes nothing before all its threads have met: arrivals at the cluster's barrier
+// order no loads (cluster.cuh).
 struct Target {
     bool counts;
     int column; // -1: none of the row's
@@ -28,6 +29,15 @@ struct Target {
     }
 
     __device__ bool skips(const Terms &terms) const { return !counts && !terms.every; }
+
+    // Whether the target is in this block's part of the row; the first has the edges, and losses of
+    // rows without a target.
+    template <class T, int EDGES>
+    __device__ bool lies_in(const Row<T, EDGES> &in, const Portion &part, int rank) const {
+        int k = (column - in.head) / WIDTH<T>;
+        bool at_edge = column < in.head || k >= in.vectors;
+        return at_edge ? rank == 0 : part.first <= k && k < part.last;
+    }
 
     // NaN where the target is not in the row: so is then the loss.
     template <class T> __device__ float logit(const T *row) const {

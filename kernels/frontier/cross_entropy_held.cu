@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 
     forget(held.raw);
     Summary sums(row);
-    if (rank == 0 && threadIdx.x == 0)
+    if (threadIdx.x == 0 && target.lies_in(in, part, rank))
         sums.write(sums.loss<SMOOTH>(target, logit, mean, terms), target, terms, number, loss, lse);
     Slope<T> slope(sums, target, weight_of(weight, number, terms), cols, terms);
 #pragma unroll

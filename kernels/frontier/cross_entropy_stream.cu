@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 
     Summary sums(row);
-    if (rank == 0 && threadIdx.x == 0)
+    if (threadIdx.x == 0 && target.lies_in(in, part, rank))
         sums.write(sums.loss<SMOOTH>(target, logit, mean, terms), target, terms, number, loss, lse);
     if constexpr (GRADIENT) {
         Slope<T> slope(sums, target, weight_of(weight, number, terms), cols, terms);

@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(THREADS)
         mean = sum_over<LANES>(all) / cols;
     }
     Summary sums({max, sum_over<LANES>(sum) * of.correction()});
+    __syncwarp(); // every lane has read the logit, in whose place one may write the gradient
     if (!mine)
         return;
     if (lane == 0)

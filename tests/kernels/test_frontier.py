@@ -62,6 +62,17 @@ def requests(draw: st.DrawFn) -> Request:
     )  # fmt: skip
 
 
+def test_what_one_regime_alone_knows_stands_in_no_other_ones_entries():
+    known = {"together": "warp", "early": "warp", "exchanges": "block"}
+    found = set()
+    for path in TABLES.rglob("*.json"):
+        for entry in json.loads(path.read_text())["entries"]:
+            for name, regime in known.items():
+                assert name not in entry or entry["regime"] == regime, (path, entry)
+                found |= {name} & entry.keys()
+    assert found == known.keys()
+
+
 @given(requests())
 def test_the_shape_of_a_request_is_possible_and_holds_the_row(request: Request):
     shape = select(request, DEFAULT)
