@@ -102,7 +102,7 @@ def test_what_is_chosen_holds_its_rows_and_fits_the_gpu(
         if plan.shape.regime == "held":
             measured = arch in (90, 100) and plan.shape in MEASURED
             assert plan.held <= (MOST_WORDS // 4 if measured else min(UNITS, WORDS * 4 // unit))
-            assert threads // lanes * plan.held >= chosen.share
+            assert threads // lanes * (plan.held + plan.staged) >= chosen.share
             assert chosen.share * blocks >= cols
             assert blocks == chosen.splits <= (LARGEST_CLUSTER if arch in (90, 100) else 1)
         else:
