@@ -32,9 +32,8 @@ from kernels.registry import ELEMENT_BYTES
 
 FAULTS_FILE = Path(__file__).with_name("planted_faults.cu")
 FAULTS = dict(zip(TOOLS, ("OUTSIDE", "RACE", "BARRIER"), strict=True))
-# racecheck follows every access to shared memory: seconds a million of them.  From 524,288 columns
-# on a row of chunks has more tickets than a warp collects at once.
-NARROW, WIDEST = 512, 600_000
+# racecheck follows every access to shared memory: seconds a million of them.
+NARROW = 512
 ELEMENTS = 2**13  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
@@ -104,7 +103,7 @@ def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
         step = 1 if kind else VECTOR_BYTES // ELEMENT_BYTES[dtype]
         ends = [entry.cols for entry, wider in pairwise(entries) if entry.shape != wider.shape]
         near = {end + away * step for end in ends for away in (-1, 0, 1)}
-        found |= {(dtype, kind, rows, cols) for cols in near if 0 < cols <= WIDEST}
+        found |= {(dtype, kind, rows, cols) for cols in near if cols > 0}
     for dtype, kind, rows, cols in sorted(found, key=lambda it: (it[2] != MANY, it[3], it)):
         # One entry serves both where results that lie otherwise were not measured.
         yield dtype, {ALIKE, APART} if kind == ALIKE else {kind}, rows, cols

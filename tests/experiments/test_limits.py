@@ -56,7 +56,7 @@ def test_places_and_variants_are_in_order_and_few():
     skipped = text.partition("Not counted:")[2].count("| skipped |")
     assert len(lines) + skipped == len(ours)
     places = [line[0] for line in lines]
-    assert places[0].startswith("float32 2,097,152 x 64")
+    assert places[0].startswith("float32 4,194,304 x 32")
     assert [p.split()[0] for p in places] == sorted(
         (p.split()[0] for p in places), key=["float32", "float16", "bfloat16"].index
     )

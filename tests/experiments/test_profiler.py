@@ -148,7 +148,7 @@ def read_only(name: str) -> dict:
 
 
 def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
-    sweeps = ("vocab_scaling", "batch_scaling", "few_rows")
+    sweeps = ("frontier", "batch_scaling", "few_rows")
     timed = {p for name in sweeps for p in SWEEPS[name].points("full")}
     assert {p.point for p in counts.watched() if p.layout == CONTIGUOUS} <= timed
     assert [p.cols for p in POINTS if p.dtype == "float32"] == list(counts.COLS)
@@ -160,7 +160,7 @@ def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
 
 def test_where_a_goal_is_near_the_same_four_are_counted():
     watched = counts.watched()
-    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 8 + 3 + 1 + 4 + 5
+    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 9 + 3 + 7 + 13 + 11
     for point in NEAR_LIMITS:
         assert set(counts.NEAR_LIMITS_NAMES) <= set(watched[Place(*point)])
     # Those that more variants are counted at keep them.
@@ -170,7 +170,7 @@ def test_where_a_goal_is_near_the_same_four_are_counted():
 
 
 def test_layouts_are_counted_of_the_frontier_where_they_are_measured():
-    assert len(PLACED) == 9
+    assert len(PLACED) == 10
     assert {p.point for p in PLACED} <= set(points())
     assert {counts.watched()[p] for p in PLACED} == {("frontier",)}
     assert {p.layout for p in PLACED if p.cols == 1000} == {

@@ -1,14 +1,17 @@
 """The frontier's plans hold the rows they are made for, and every request has a possible one."""
 
 import json
+import warnings
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.ahead import AHEAD, ahead
+from kernels.frontier import frontier
 from kernels.frontier import select as selecting
 from kernels.frontier.backward_plans import BackwardPlan
 from kernels.frontier.plans import (
@@ -284,3 +287,17 @@ def test_plans_compiled_ahead_differ_and_suit_the_architecture(dtype: str, arch:
     regimes = {p.shape.regime for p in plans if not isinstance(p, BackwardPlan)}
     assert ("chunks" in regimes) == (arch != "sm_80")
     assert ("stream" in regimes) == (arch == "sm_80")
+
+
+@pytest.mark.parametrize(("name", "told"), [("NVIDIA H200", 0), ("NVIDIA A100-SXM4-40GB", 1)])
+def test_a_gpu_without_a_table_is_told_how_to_measure_one(
+    name: str, told: int, monkeypatch: pytest.MonkeyPatch
+):
+    facts = SimpleNamespace(name=name, major=8, minor=0, multi_processor_count=108)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: facts)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        here = frontier.gpu.__wrapped__(0)
+    assert (here.arch, here.multiprocessors) == (80, 108)
+    assert [name in str(each.message) for each in seen] == [True] * told
+    assert all("snakemake --cores 1 tune measures one" in str(each.message) for each in seen)
