@@ -57,8 +57,8 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     all_cases = [c for regime in REGIMES for c in cases(regime, H200)]
     assert {c.layout for c in all_cases} == set(LAYOUTS)
     assert len(set(all_cases)) == len(all_cases)
-    # racecheck follows every element: a minute's worth, no more.
-    assert sum(c.rows * c.cols for c in all_cases) < 1.5e8
+    # racecheck follows every element: minutes' worth, no more.
+    assert sum(c.rows * c.cols for c in all_cases) < 3e8
 
 
 def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():
