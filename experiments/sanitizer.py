@@ -22,7 +22,7 @@ OPERATORS = (
 # one filter alone, the first or the last, would not find it.
 KERNELS = (
     "candidates", "chosen", "cross_entropy", "cross_entropy_scale", "cross_entropy_targets",
-    "highest", "narrow", "softmax", "sample", "sample_of_top", "softmax_backward",
+    "draw", "highest", "judge", "narrow", "softmax", "sample", "sample_of_top", "softmax_backward",
     "softmax_columns", "topk_softmax",
 )  # fmt: skip
 # And none of torch's, which stand in a namespace: as the compiler writes names.

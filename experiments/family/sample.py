@@ -147,5 +147,10 @@ OPERATOR = Operator(
         Implementation("flashinfer", flashinfer),
         *copies(),
     ),
-    code=("sampling.py", "frontier/choice.py", "frontier/sampling.cu"),
+    code=(
+        "sampling.py",
+        "frontier/choice.py",
+        "frontier/sampling.cu",
+        "frontier/nucleus.cu",
+    ),
 )

@@ -104,7 +104,9 @@ def plans_of(cols: int, k: int | None, p: float, parts: int) -> tuple[Plan, ...]
     top_k = k if k is not None and k < cols else None
     if top_k is not None and top_k <= plans.MOST_TOP:
         return plans.CANDIDATES[False], plans.SAMPLE_OF_TOP
-    narrowed = top_k is not None or p < 1.0
+    if top_k is None and p < 1.0:
+        return plans.DRAW, plans.JUDGE
+    narrowed = top_k is not None
     looks = (plans.HIGHEST, plans.NARROW) if narrowed else ()
     return (*looks, plans.SAMPLE[narrowed], *([plans.CHOSEN] if parts > 1 else ()))
 

@@ -1,8 +1,8 @@
 """Top-k of a softmax, and a sample of it, by kernels: what is launched for a tensor.
 
-moves    X once; with top-k beyond 128 or top-p once a pass more, from the L2
+moves    X once; with top-p once or twice more, with top-k beyond 128 once a pass, from the L2
 holds    any rows, fewer than 2^31 columns, any row stride, any first byte
-source   own: kernels/frontier/topk.cu, sampling.cu
+source   own: kernels/frontier/topk.cu, sampling.cu, nucleus.cu
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def sample(x: Tensor, chance: Chance, out: Tensor) -> None:
         group, way = rows, _race
     elif top_k is not None and top_k <= plans.MOST_TOP:
         group, way = rows, _of_top
+    elif top_k is None:
+        group, way = rows, _nucleus
     else:
         group, way = max(1, plans.GROUP_BYTES // (cols * x.element_size())), _narrowed
     # Rows that several passes read go in groups that the L2 holds.
@@ -130,6 +132,8 @@ def _words(way: object, part: _Part) -> int:
     winners = part.rows * part.parts
     if way is _race:
         return winners
+    if way is _nucleus:
+        return plans.nucleus_words(part.rows, part.parts)
     return winners + plans.memory_words(part.rows, part.parts, len(part.passes()))
 
 
@@ -176,6 +180,28 @@ def _of_top(part: _Part) -> Launch:
         end(stream, memory, out, *told)
 
     return both
+
+
+def _nucleus(part: _Part) -> Launch:
+    rows, parts, cols = part.rows, part.parts, part.cols
+    common = [part.stride, cols, rows, parts]
+    draw = _launch(plans.DRAW, part.x, rows * parts, [*[None] * 5, *common])
+    judges = [
+        _launch(
+            plans.JUDGE, part.x, rows * parts,
+            [*[None] * 7, *common, plans.weight_bits(cols), number],
+        )
+        for number in range(plans.LOOKS)
+    ]  # fmt: skip
+
+    def all_of_them(
+        stream: int, x: int, memory: int, out: int, seed: int, offset: int, p: int, t: int
+    ) -> None:
+        draw(stream, x, memory, seed, offset, t)
+        for judge in judges:
+            judge(stream, x, memory, out, seed, offset, p, t)
+
+    return all_of_them
 
 
 def _narrowed(part: _Part) -> Launch:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernels.frontier.plans import HERE, Plan, Shape
 
-FILES = ("topk", "sampling")
+FILES = ("topk", "sampling", "nucleus")
 THREADS = 256  # of a block
 MOST_TOP = 128  # of a row, in one read
 BLOCKS = 4  # of a multiprocessor, as shared memory allows
@@ -18,6 +18,7 @@ LEAST_SHARE = (
 )
 DIGIT, BINS, WORD_BYTES = 11, 2048, 8
 SEARCH_BYTES = 32
+LOOKS, STANDING_BYTES = 2, 48  # for top-p alone: looks of all of a row's parts (nucleus.cu)
 UNUSED = {"float32": 0, "float16": 13, "bfloat16": 16}  # bits at the end of a float
 WEIGHT_BITS = 40  # after the point of a token's weight, relative to the most probable one's
 # Of rows that several passes read, so many bytes at once: the L2 of an A100 or an H200 holds them.
@@ -55,8 +56,10 @@ TOP = {whole: plan("topk", f"topk_softmax<{{}}, {str(whole).lower()}>") for whol
 SAMPLE = {kept: plan("sampling", f"sample<{{}}, {str(kept).lower()}>") for kept in (True, False)}
 CHOSEN, SAMPLE_OF_TOP = plan("sampling", "chosen"), plan("sampling", "sample_of_top<{}>")
 HIGHEST, NARROW = plan("sampling", "highest<{}>"), plan("sampling", "narrow<{}>")
+DRAW, JUDGE = plan("nucleus", "draw<{}>"), plan("nucleus", "judge<{}>")
 PLANS = (
-    *CANDIDATES.values(), *TOP.values(), *SAMPLE.values(), CHOSEN, SAMPLE_OF_TOP, HIGHEST, NARROW
+    *CANDIDATES.values(), *TOP.values(), *SAMPLE.values(), CHOSEN, SAMPLE_OF_TOP, HIGHEST, NARROW,
+    DRAW, JUDGE,
 )  # fmt: skip
 
 
@@ -106,5 +109,14 @@ def _digits(end: int, start: int) -> list[tuple[int, int]]:
 
 def memory_words(rows: int, parts: int, passes: int) -> int:
     """Of 8 bytes, that the passes over ``rows`` rows need."""
-    maxima = -(-rows * parts // 2)
-    return 3 * rows * BINS + passes * rows * SEARCH_BYTES // WORD_BYTES + maxima
+    return 3 * rows * BINS + passes * rows * SEARCH_BYTES // WORD_BYTES + _maxima(rows, parts)
+
+
+def nucleus_words(rows: int, parts: int) -> int:
+    """Of 8 bytes, that a race and its judges need (frontier/nucleus.cu)."""
+    winners = (1 + LOOKS) * rows * parts
+    return rows * STANDING_BYTES // WORD_BYTES + winners + _maxima(rows, parts)
+
+
+def _maxima(rows: int, parts: int) -> int:
+    return -(-rows * parts // 2)

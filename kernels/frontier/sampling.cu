@@ -1,40 +1,18 @@
 // sampling: a token of each row, as its probability has it.  ``sample`` runs a race (race.cuh) in
-// each of ``parts`` parts of a row, and ``chosen`` among these.  Of tokens that top-k or top-p
-// keep: up to 128 of them come from ``candidates`` (topk.cu), and ``sample_of_top`` ends it; else
-// ``highest`` and passes of ``narrow`` look for the last one kept, and ``sample`` for the winner.
+// each of ``parts`` parts of a row, and ``chosen`` among these.  Of tokens that top-k keeps: up to
+// 128 of them come from ``candidates`` (topk.cu), and ``sample_of_top`` ends it; else ``highest``
+// and passes of ``narrow`` look for the last one kept, and ``sample`` for the winner.  Top-p alone
+// is nucleus.cu's.
 //   moves    X once; narrow: X once a pass more, from the L2 where it holds the rows of a launch
 //   launch   grid = rows * parts, block = THREADS; sample_of_top: grid = rows; chosen: a warp a row
 //   holds    any row of fewer than 2^31 columns
 //   teaches  a sample is a maximum: one read, no sum, no sort
-//   source   own; no sort for top-p as in FlashInfer (Ye et al. 2025, arXiv:2501.01005)
+//   source   own
 
 #include "candidates.cuh"
+#include "each.cuh"
 #include "narrow.cuh"
 #include "race.cuh"
-
-template <class T> constexpr int EACH = 64 / sizeof(T) / WIDTH<T>; // vectors of a thread at once
-
-// ``visit(vector, column, mine)`` for vectors of a part of a row, in all threads together, and
-// ``visit_edge(value, column)`` where a thread has an element of the edges.
-template <class T, class Visit, class Edge>
-__device__ void each(const Row<T, 1> &in, int rank, int parts, Visit visit, Edge visit_edge) {
-    Portion part(in, rank, parts);
-    if (int j = in.edge(threadIdx.x); rank == 0 && j >= 0)
-        visit_edge(static_cast<float>(in.row[j]), j);
-    for (int first = part.start; first < part.last; first += THREADS * EACH<T>) {
-        uint4 raw[EACH<T>];
-        int at = first + static_cast<int>(threadIdx.x);
-#pragma unroll
-        for (int i = 0; i < EACH<T>; ++i)
-            raw[i] = at + THREADS * i < part.last ? in.load(at + THREADS * i) : nothing<T>();
-#pragma unroll
-        for (int i = 0; i < EACH<T>; ++i, at += THREADS) {
-            float v[WIDTH<T>];
-            unpack<T>(raw[i], v);
-            visit(v, in.head + at * WIDTH<T>, at >= part.first && at < part.last);
-        }
-    }
-}
 
 // KEPT: of those that the passes kept, the last of which was ``told``.
 template <class T, bool KEPT>
@@ -139,13 +117,7 @@ __global__ void __launch_bounds__(THREADS) highest(const T *x, Sum *memory, long
                 most = larger(most, e);
         },
         [&](float v, int) { most = larger(most, v); });
-    __shared__ unsigned of_warp[THREADS / 32];
-    unsigned mine = max_over_warp(ordered<T>(most));
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (lane == 0)
-        of_warp[warp] = mine;
-    __syncthreads();
-    mine = max_over_warp(lane < THREADS / 32 ? of_warp[lane] : 0);
+    unsigned mine = largest_of_block<T>(most);
     if (threadIdx.x == 0)
         at.maxima[blockIdx.x] = mine;
 }
