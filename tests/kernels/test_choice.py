@@ -1,6 +1,7 @@
 """kernels.topk_softmax and kernels.sample as they are called: by torch where there is no GPU."""
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.testing import assert_close
 
 from kernels import sample, sampling, sampling_torch, topk, topk_softmax
 from kernels.cuda_compiler import C_TYPES, program, ptxas_facts
+from kernels.frontier import choice_plans
 from kernels.frontier.choice_plans import FILES, HERE, PLANS, parts_of
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -32,6 +34,29 @@ def test_kernels_compile_and_spill_nothing(arch: str, kinds: list[str], file: st
         facts = ptxas_facts(report, symbols[name])
         assert (facts["spill_bytes"], facts["local_bytes"]) == (0, 0), name
         assert facts["static_shared_bytes"] <= 48 * 1024
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("candidates.cuh", "MOST_TOP"), ("pick.cuh", "DIGIT"), ("pick.cuh", "THREADS"),
+        ("nucleus.cu", "LOOKS"),
+    ],
+)  # fmt: skip
+def test_plans_and_kernels_have_one_number(file: str, name: str):
+    found = re.search(
+        rf"^constexpr int .*\b{name} = (\d+)", (HERE / file).read_text(), re.MULTILINE
+    )
+    assert found
+    assert int(found[1]) == getattr(choice_plans, name)
+
+
+def test_a_standing_has_the_words_that_plans_count():
+    text = (HERE / "nucleus.cu").read_text()
+    fields = re.findall(r"\[?(\w*)\]?;", text.split("struct Standing {")[1].split("}")[0])
+    assert len(fields) == 4
+    words = sum(choice_plans.LOOKS if field == "LOOKS" else 1 for field in fields)
+    assert words * choice_plans.WORD_BYTES == choice_plans.STANDING_BYTES
 
 
 def test_few_rows_are_split_and_many_are_not():
