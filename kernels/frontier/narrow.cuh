@@ -8,7 +8,7 @@
 #pragma once
 #include "random.cuh"
 
-// What a pass looks at, as an integer from the host (kernels/frontier/choice_plans.py); 0 for no pass.
+// What a pass looks at, as an integer from the host (choice_plans.py); 0 for no pass.
 struct Pass {
     int shift, bits;
     bool weighted, first; // by weights; of the passes that look for one key
