@@ -20,8 +20,10 @@ __device__ inline void send(Partial p, Partial *to, Barrier *barrier, int rank) 
                  : "memory");
 }
 
-// Relaxed: what the others have to see is initialised() (bulk.cuh).  A release would keep every
-// warp from arriving until its own loads are there, and the loads are what the arrival is to hide
-// behind.
+// Relaxed: all that the others have to see behind await() is the barriers, which initialised()
+// (bulk.cuh) fences for them.  Nothing else that a block did before it arrived is ordered: what one
+// block reads from memory and another overwrites there needs an order of its own.  A release would
+// keep every warp from arriving until its own loads are there, and the loads are what the arrival
+// is to hide behind.
 __device__ inline void arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ inline void await() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }

@@ -11,16 +11,7 @@
 //   source   own, after block.cu and cluster.cu
 
 #include "columns_exchange.cuh"
-
-// Past the registers, and into the L2 what lies around it, as load_around.
-__device__ inline void copy_around(uint4 *to, const void *from) {
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(to)),
-                 "l"(from)
-                 : "memory");
-}
-
-// Until all that this thread copies is there.
-__device__ inline void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#include "copies.cuh"
 
 template <class T, int BYTES, int LANES, int THREADS, int HELD, int STAGED, int BLOCKS, int LEAST,
           bool LOG>

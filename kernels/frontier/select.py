@@ -19,6 +19,7 @@ from kernels.frontier.plans import (
     EDGES,
     HOPPER_REGIMES,
     HOPPERS,
+    LINE,
     UNMASKED_REGIMES,
     USUAL,
     Shape,
@@ -33,6 +34,8 @@ TABLES = Path(__file__).parent / "tables"
 DEFAULT = "nvidia-h200"
 BLOCKS = ((256, 128), (512, 256), (1024, 512), (8192, 1024))  # (most vectors, threads)
 STREAM = Shape("stream", (1024,))
+# Of a grid by rule: threads of a block, what one holds at most without spills, and blocks of a row.
+GRID_THREADS, GRID_HELD, GRID_PARTS = 512, 20, 256
 INVARIANT_COLS = 2**23  # exact.cuh
 # Vectors of a thread that sums without an order: of elements of so many bytes, raw or not.
 HELD_IN_64_REGISTERS = {(4, False): 8, (2, False): 4, (2, True): 9}
@@ -208,4 +211,12 @@ def _by_rule(request: Request) -> Shape:
     for most, threads in BLOCKS:
         if vectors <= most:
             return Shape("block", (threads, 1), raw=request.size == 2)
-    return STREAM
+    return _in_one_grid(request, vectors) or STREAM
+
+
+def _in_one_grid(request: Request, vectors: int) -> Shape | None:
+    """Few wide rows over all multiprocessors, a block each; None where they do not fit."""
+    parts = min(GRID_PARTS, request.multiprocessors // max(1, request.rows))
+    shape = Shape("grid", (GRID_THREADS, parts, 1), raw=request.size == 2)
+    fits = parts > 1 and -(-vectors // (parts * LINE)) * LINE <= GRID_HELD * GRID_THREADS
+    return shape if fits and possible(shape, request) else None

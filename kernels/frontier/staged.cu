@@ -8,16 +8,9 @@
 //            one more look at shared memory
 //   source   rows staged by cp.async, in clusters, as in QuACK; shared/KERNELS.md
 
+#include "copies.cuh"
 #include "exchange.cuh"
 #include "load.cuh"
-
-__device__ inline void copy_async(uint4 *to, const uint4 *from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
-                 : "memory");
-}
-
-// Until all that this thread copies is there.
-__device__ inline void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 template <class T, int THREADS, int BLOCKS, int LEAST, int EDGES, bool INVARIANT, class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)

@@ -63,7 +63,7 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
 
 def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():
     found = {regime for regime in REGIMES if list(cases(regime, A100))}
-    assert found == {"warp", "block", "stream"}
+    assert found == {"warp", "block", "grid", "stream"}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)

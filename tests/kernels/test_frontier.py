@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.ahead import AHEAD, ahead
+from kernels.cuda_compiler import C_TYPES, program, ptxas_facts
 from kernels.frontier import frontier
 from kernels.frontier import select as selecting
 from kernels.frontier.backward_plans import BackwardPlan
@@ -193,6 +194,28 @@ def test_a_row_beyond_all_rings_is_streamed():
     narrow = replace(wide, cols=2**22, rows=64)
     assert select(narrow, DEFAULT).regime == "chunks"
     assert select(replace(narrow, multiprocessors=13), DEFAULT) == STREAM
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "cols", "parts"),
+    [("float32", 1, 131_072, 108), ("float32", 4, 524_289, 27), ("bfloat16", 8, 2**20, 13)],
+)
+def test_before_hopper_few_wide_rows_go_to_all_multiprocessors(
+    dtype: str, rows: int, cols: int, parts: int
+):
+    request = Request(
+        dtype, rows, cols, edges=cols % 2, contiguous=True, lines=False, arch=80,
+        multiprocessors=108,
+    )  # fmt: skip
+    shape = select(request, "nvidia-a100")
+    assert (shape.regime, shape.sizes) == ("grid", (512, parts, 1))
+    plan = shape.plan(cols, request.size, request.edges)
+    name = plan.expression(C_TYPES[dtype])
+    _, symbols, report = program(plan.file, "sm_80", [name])
+    assert ptxas_facts(report, symbols[name])["spill_bytes"] == 0
+    # As many rows as fill the GPU, or of more columns than all registers hold, are streamed.
+    assert select(replace(request, rows=100), "nvidia-a100") == STREAM
+    assert select(replace(request, cols=2**26), "nvidia-a100") == STREAM
 
 
 def test_a_few_blocks_come_early_though_many_rows_go_late(monkeypatch: pytest.MonkeyPatch):
