@@ -12,6 +12,9 @@ from kernels.frontier.choice_plans import weight_bits
 
 WORD = 0xFFFFFFFF
 LN2, LOG2E = 0.693147182, 1.44269502  # of float32
+TERMS = (  # of the series of 2^f, as random.cuh has them
+    1.54035297e-4, 1.33335579e-3, 9.61812865e-3, 5.55041097e-2, 2.40226507e-1, 6.93147182e-1, 1.0,
+)  # fmt: skip
 HALF_ROOT = 0x3F3504F3  # sqrt(1/2) as bits of a float32
 
 
@@ -71,15 +74,15 @@ def gumbel(word: Tensor) -> Tensor:
 def weights(x: Tensor, inverse_temperature: float, fixed: int) -> Tensor:
     """exp((x - max) / temperature) of float32 rows as integers, 2^fixed for the largest."""
     top = x.amax(-1, keepdim=True)  # NaN where there is one
-    v = ((x - top) * inverse_temperature).clamp(min=-31.0).nan_to_num(-31.0)
-    n = torch.round(v * LOG2E)
-    f = (v - n * 0.693359375) - n * -2.12194440e-4
-    total = torch.ones_like(f)
-    for i in range(7, 0, -1):
-        total = total * f * torch.full_like(f, 1 / i) + 1.0
+    factor = torch.tensor(inverse_temperature) * torch.tensor(LOG2E)
+    factor = float(factor.clamp(max=torch.finfo(torch.float32).max))
+    t = ((x - top) * factor).clamp(min=-44.0).nan_to_num(-44.0)
+    n = torch.round(t)
+    f, total = t - n, torch.full_like(t, TERMS[0])
+    for term in TERMS[1:]:
+        total = total * f + term
     power = (n.int() + (fixed + 127)) << 23
     weight = (total * power.view(torch.float32)).long()
-    weight = torch.where(v > -30.0, weight, 0)
     same = (x == top) | (x.isnan() & top.isnan())
     return torch.where(top.isfinite(), weight, same.long() << fixed)
 

@@ -1,7 +1,7 @@
 """The largest probabilities of rows, and samples of rows: alone and in parts, by every way."""
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 
 import torch
 from torch import Tensor
@@ -43,7 +43,10 @@ def samples(gpu: Gpu) -> Iterator[Case]:
     for number, ((top_k, top_p), cols) in enumerate(product(LIMITS, (7, SHARE, SHARE + 1))):
         k = top_k and min(top_k, cols)
         dtype = DTYPES[(number + number // 3) % len(DTYPES)]  # another at each way's widths
-        yield _sample(dtype, cols, k, top_p, number % 2, gpu)
+        yield _sample(dtype, ROWS, cols, k, top_p, number % 2, gpu)
+    # Few rows take one turn, of which most are left at so small a fraction.
+    for dtype, cols in zip(DTYPES, (SHARE - 1, SHARE, 2 * SHARE + 1), strict=True):
+        yield _sample(dtype, min(ROWS, plans.RUN_ONCE), cols, None, 1e-9, 1, gpu)
 
 
 def hostile(cols: int, dtype: str, device: str, seed: int) -> Tensor:
@@ -90,34 +93,36 @@ def run_top(
     return differs("values", p, exact, *TOLERANCE[values.dtype]) or guarded.fault()
 
 
-def _sample(dtype: str, cols: int, k: int | None, p: float, before: int, gpu: Gpu) -> Case:
+def _sample(
+    dtype: str, rows: int, cols: int, k: int | None, p: float, before: int, gpu: Gpu
+) -> Case:  # fmt: skip
     def launch(device: str, seed: int) -> str:
-        return run_sample(dtype, cols, k, p, before, device, seed)
+        return run_sample(dtype, rows, cols, k, p, before, device, seed)
 
-    parts = plans.parts_of(ROWS, cols, gpu.multiprocessors)
+    parts = plans.parts_of(rows, cols, gpu.multiprocessors)
     what = f"a sample, top-k {k or 'all'}, top-p {p:g}"
-    return Case(what, dtype, ROWS, cols, plans_of(cols, k, p, parts), launch)
+    return Case(what, dtype, rows, cols, plans_of(rows, cols, k, p, parts), launch)
 
 
-def plans_of(cols: int, k: int | None, p: float, parts: int) -> tuple[Plan, ...]:
+def plans_of(rows: int, cols: int, k: int | None, p: float, parts: int) -> tuple[Plan, ...]:
     """What a sample launches."""
     top_k = k if k is not None and k < cols else None
     if top_k is not None and top_k <= plans.MOST_TOP:
         return plans.CANDIDATES[False], plans.SAMPLE_OF_TOP
     if top_k is None and p < 1.0:
-        return plans.DRAW, plans.JUDGE
+        return tuple(chain.from_iterable(plans.nucleus_turns(rows)))
     narrowed = top_k is not None
     looks = (plans.HIGHEST, plans.NARROW) if narrowed else ()
     return (*looks, plans.SAMPLE[narrowed], *([plans.CHOSEN] if parts > 1 else ()))
 
 
 def run_sample(
-    dtype: str, cols: int, k: int | None, p: float, before: int, device: str, seed: int
+    dtype: str, rows: int, cols: int, k: int | None, p: float, before: int, device: str, seed: int
 ) -> str:
     """Launch a sample; which ids differ from those that torch computes on the CPU, or ''."""
     guarded = Guarded(device)
-    x = guarded.given(hostile(cols, dtype, device, seed), before, (3 * before, 0))
-    ids = guarded.wanted((ROWS,), torch.int64, 1)
+    x = guarded.given(hostile(cols, dtype, device, seed)[:rows], before, (3 * before, 0))
+    ids = guarded.wanted((rows,), torch.int64, 1)
     told = k, p, SEED + seed, OFFSET
     right = sampling_torch.sample(x.cpu(), INVERSE_TEMPERATURE, *told)
     if device == "cpu":

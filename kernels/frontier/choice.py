@@ -1,6 +1,6 @@
 """Top-k of a softmax, and a sample of it, by kernels: what is launched for a tensor.
 
-moves    X once; with top-p once or twice more, with top-k beyond 128 once a pass, from the L2
+moves    X once; with top-p once more, with top-k beyond 128 once a pass, from the L2
 holds    any rows, fewer than 2^31 columns, any row stride, any first byte
 source   own: kernels/frontier/topk.cu, sampling.cu, nucleus.cu
 """
@@ -185,20 +185,22 @@ def _of_top(part: _Part) -> Launch:
 def _nucleus(part: _Part) -> Launch:
     rows, parts, cols = part.rows, part.parts, part.cols
     common = [part.stride, cols, rows, parts]
-    draw = _launch(plans.DRAW, part.x, rows * parts, [*[None] * 5, *common])
-    judges = [
-        _launch(
-            plans.JUDGE, part.x, rows * parts,
-            [*[None] * 7, *common, plans.weight_bits(cols), number],
+    turns = [
+        (
+            _launch(draw, part.x, rows * parts, [*[None] * 5, *common]),
+            _launch(
+                judge, part.x, rows * parts,
+                [*[None] * 7, *common, plans.weight_bits(cols), number],
+            ),
         )
-        for number in range(plans.LOOKS)
+        for number, (draw, judge) in enumerate(plans.nucleus_turns(rows))
     ]  # fmt: skip
 
     def all_of_them(
         stream: int, x: int, memory: int, out: int, seed: int, offset: int, p: int, t: int
     ) -> None:
-        draw(stream, x, memory, seed, offset, t)
-        for judge in judges:
+        for draw, judge in turns:
+            draw(stream, x, memory, seed, offset, t)
             judge(stream, x, memory, out, seed, offset, p, t)
 
     return all_of_them

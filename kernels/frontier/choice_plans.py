@@ -18,7 +18,10 @@ LEAST_SHARE = (
 )
 DIGIT, BINS, WORD_BYTES = 11, 2048, 8
 SEARCH_BYTES = 32
-LOOKS, STANDING_BYTES = 2, 48  # for top-p alone: looks of all of a row's parts (nucleus.cu)
+FIRST, STANDING_BYTES = 2, 40  # for top-p alone: of a race, those that are judged (nucleus.cu)
+# One row in a hundred is left after a race and its judge, of p = 0.9: of more rows than these they
+# run again before a block goes on alone, which takes as long as a launch of all of them, or longer.
+RUN_ONCE = 4
 UNUSED = {"float32": 0, "float16": 13, "bfloat16": 16}  # bits at the end of a float
 WEIGHT_BITS = 40  # after the point of a token's weight, relative to the most probable one's
 # Of rows that several passes read, so many bytes at once: the L2 of an A100 or an H200 holds them.
@@ -56,10 +59,11 @@ TOP = {whole: plan("topk", f"topk_softmax<{{}}, {str(whole).lower()}>") for whol
 SAMPLE = {kept: plan("sampling", f"sample<{{}}, {str(kept).lower()}>") for kept in (True, False)}
 CHOSEN, SAMPLE_OF_TOP = plan("sampling", "chosen"), plan("sampling", "sample_of_top<{}>")
 HIGHEST, NARROW = plan("sampling", "highest<{}>"), plan("sampling", "narrow<{}>")
-DRAW, JUDGE = plan("nucleus", "draw<{}>"), plan("nucleus", "judge<{}>")
+DRAW = {again: plan("nucleus", f"draw<{{}}, {str(again).lower()}>") for again in (False, True)}
+JUDGE = {last: plan("nucleus", f"judge<{{}}, {str(last).lower()}>") for last in (False, True)}
 PLANS = (
     *CANDIDATES.values(), *TOP.values(), *SAMPLE.values(), CHOSEN, SAMPLE_OF_TOP, HIGHEST, NARROW,
-    DRAW, JUDGE,
+    *DRAW.values(), *JUDGE.values(),
 )  # fmt: skip
 
 
@@ -114,8 +118,13 @@ def memory_words(rows: int, parts: int, passes: int) -> int:
 
 def nucleus_words(rows: int, parts: int) -> int:
     """Of 8 bytes, that a race and its judges need (frontier/nucleus.cu)."""
-    winners = (1 + LOOKS) * rows * parts
-    return rows * STANDING_BYTES // WORD_BYTES + winners + _maxima(rows, parts)
+    return rows * STANDING_BYTES // WORD_BYTES + FIRST * rows * parts + _maxima(rows, parts)
+
+
+def nucleus_turns(rows: int) -> tuple[tuple[ChoicePlan, ChoicePlan], ...]:
+    """The race and its judge of each turn, of top-p alone."""
+    turns = 1 if rows <= RUN_ONCE else 2
+    return tuple((DRAW[turn > 0], JUDGE[turn + 1 == turns]) for turn in range(turns))
 
 
 def _maxima(rows: int, parts: int) -> int:

@@ -1,12 +1,13 @@
 // nucleus: a token of each row among those that top-p keeps, without looking for the last of them.
-// Who wins the race (race.cuh) of all tokens wins that of those kept too, if it is kept: and it is,
-// where the tokens before it, in the order of keys, have less than the fraction p of the row's
-// weight.  ``draw`` runs the race of all.  ``judge`` adds up that weight, and has those before the
-// winner race beside, of whom the next winner comes if this one is out: nobody behind it is kept.
-// A second ``judge`` takes rows that are not settled; what is left after it (of p = 0.9 one row in
-// a hundred) the row's last block settles alone.
-//   moves    X once; once a look more, from the L2 where it holds the rows
-//   launch   grid = rows * parts, block = THREADS
+// A token is kept where those before it, in the order of keys, have less than the fraction p of the
+// row's weight; and the first one in the race (race.cuh) of all tokens that is kept is the sample.
+// ``draw`` runs the race, of which each part notes the first two; ``judge`` adds up, in one look,
+// the row's weight and what is before each of the row's first two, and takes the first one that is
+// kept.  Of p = 0.9 one row in a hundred is left: nobody behind its first two is kept either, and
+// those before both run again.  What is still left at the LAST judge, the row's last block settles
+// alone.
+//   moves    X once, and once more, from the L2 where it holds the rows
+//   launch   grid = rows * parts, block = THREADS; draw and judge by turns
 //   holds    any row of fewer than 2^31 columns
 //   teaches  rejection that gives the same token as the set itself would: noise belongs to tokens
 //   source   own; rejection in place of a sort as in FlashInfer (Ye et al. 2025, arXiv:2501.01005)
@@ -14,43 +15,35 @@
 #include "each.cuh"
 #include "race.cuh"
 
-constexpr int LOOKS = 2; // of all parts of a row at once
+constexpr int FIRST = 2;       // of a race, that a judge looks at
+constexpr Key SETTLED = ~0ull; // in the place of a bar
 
 // In global memory, of a row.
 struct Standing {
-    Sum total;                         // weight of the row
-    Sum before[LOOKS];                 // of those before the winner so far
-    unsigned long long arrived[LOOKS]; // parts
-    Key winner;                        // column of the second look's, 0 for a row that is settled
-};
-
-// What a look at a part of a row found: weights of all (if asked for) and of those before the
-// winner so far, and the winner among these.
-struct Seen {
-    Sum total, before;
-    Key winner;
+    Sum total;                  // weight of the row
+    Sum before[FIRST];          // of those before each of the first
+    unsigned long long arrived; // parts
+    Key bar;                    // nobody is kept who is not before it, if it is one
 };
 
 struct Memory {
     Standing *standings; // rows
-    Key *winners;        // (1 + LOOKS) x rows x parts
+    Key *first;          // rows x parts x FIRST
     unsigned *maxima;    // rows x parts
-    long long blocks;
     int parts;
 
     __device__ Memory(Sum *memory, int rows, int parts)
         : standings(reinterpret_cast<Standing *>(memory)),
-          winners(reinterpret_cast<Key *>(standings + rows)),
-          maxima(reinterpret_cast<unsigned *>(winners + (1 + LOOKS) * 1ll * rows * parts)),
-          blocks(1ll * rows * parts), parts(parts) {}
+          first(reinterpret_cast<Key *>(standings + rows)),
+          maxima(reinterpret_cast<unsigned *>(first + 1ll * rows * parts * FIRST)), parts(parts) {}
 
-    // The best of a row's parts before look ``number``, of all lanes.
-    __device__ Key winner(int number, int row) const {
-        const volatile Key *of_row = winners + number * blocks + 1ll * row * parts;
-        Key best = 0;
-        for (int i = threadIdx.x % 32; i < parts; i += 32)
-            best = max(best, static_cast<Key>(of_row[i]));
-        return max_over_warp(best);
+    // The first two of a row's parts, of all lanes.
+    __device__ FirstTwo first_two(int row) const {
+        const Key *of_row = first + 1ll * row * parts * FIRST;
+        FirstTwo mine;
+        for (int i = threadIdx.x % 32; i < parts * FIRST; i += 32)
+            mine.take(of_row[i]);
+        return first_two_of_warp(mine);
     }
     template <class T> __device__ float most(int row) const {
         unsigned most = 0;
@@ -58,159 +51,210 @@ struct Memory {
             most = max(most, maxima[1ll * row * parts + i]);
         return value_of<T>(max_over_warp(most));
     }
+};
 
-    // Whether this block is the last one of its row to say what it saw at look ``number``; of all
-    // threads.
-    __device__ bool last_with(const Seen &seen, int number, int row) const {
-        __shared__ bool last;
-        if (threadIdx.x == 0) {
-            Standing &standing = standings[row];
-            winners[(1 + number) * blocks + blockIdx.x] = seen.winner;
-            atomicAdd(&standing.total, seen.total);
-            atomicAdd(&standing.before[number], seen.before);
-            __threadfence();
-            last = atomicAdd(&standing.arrived[number], 1ull) + 1 == parts;
-            __threadfence();
-        }
-        __syncthreads();
-        return last;
-    }
-    // What all of them saw: the last one's.
-    __device__ Seen together(int number, int row) const {
-        const volatile Standing &standing = standings[row];
-        return {standing.total, standing.before[number], winner(1 + number, row)};
+// A token in the order of keys, in a row without NaN.
+template <class T> struct Bar {
+    float value;
+    int column;
+
+    __device__ explicit Bar(Key key)
+        : value(value_of<T>(static_cast<unsigned>(key >> 32))), column(column_of(key)) {}
+
+    // Whether another one is before it.
+    __device__ bool behind(float v, int at) const {
+        return (v > value) | ((v == value) & (at < column)); // without a branch
     }
 };
 
-__device__ inline Sum sum_of_block(Sum v) {
-    __shared__ Sum of_warp[THREADS / 32];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+// The key of a token of the row, by its value and not by what it has in the race; 0 of none.
+template <class T> __device__ Key by_value(const Row<T, 1> &in, Key runner) {
+    int column = column_of(runner);
+    return runner ? key_of<T>(static_cast<float>(in.row[column]), column) : 0;
+}
+
+// Of all threads, each of N sums.
+template <int N> __device__ void sums_of_block(Sum (&sum)[N]) {
+    __shared__ Sum of_warp[THREADS / 32][N];
 #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        Sum below = from_below(v, step);
-        v += lane < step ? 0 : below;
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) {
+            unsigned low = __shfl_xor_sync(ALL_LANES, static_cast<unsigned>(sum[i]), step);
+            unsigned high = __shfl_xor_sync(ALL_LANES, static_cast<unsigned>(sum[i] >> 32), step);
+            sum[i] += static_cast<Sum>(high) << 32 | low;
+        }
+        if (threadIdx.x % 32 == 0)
+            of_warp[threadIdx.x / 32][i] = sum[i];
     }
-    if (lane == 31)
-        of_warp[warp] = v;
     __syncthreads();
-    v = 0;
-    for (int i = 0; i < THREADS / 32; ++i)
-        v += of_warp[i];
-    __syncthreads(); // before anybody comes here again
-    return v;
-}
-
-// Of all threads.
-template <class T>
-__device__ Seen look(const Row<T, 1> &in, int rank, int parts, Key bar, bool all,
-                     const Weights &weights, Race race) {
-    Sum total = 0, before = 0;
-    auto weigh = [&](float v, bool ahead) {
-        if (!all && !ahead)
-            return;
-        Sum weight = weights.of(v);
-        total += all ? weight : 0;
-        before += ahead ? weight : 0;
-    };
-    each<T, 2>(
-        in, rank, parts,
-        [&](float (&v)[WIDTH<T>], int column, bool mine) {
 #pragma unroll
-            for (int e = 0; e < WIDTH<T>; ++e) {
-                bool ahead = mine && key_of<T>(v[e], column + e) > bar;
-                if (mine)
-                    weigh(v[e], ahead);
-                v[e] = ahead ? race.scaled(v[e]) : -CUDART_INF_F;
-            }
-            race.some(v, column);
-        },
-        [&](float v, int column) {
-            bool ahead = key_of<T>(v, column) > bar;
-            weigh(v, ahead);
-            if (ahead)
-                race.one(v, column);
-        });
-    before = sum_of_block(before);
-    total = all ? sum_of_block(total) : 0;
-    Key winner = race.of_block();
+    for (int i = 0; i < N; ++i) {
+        sum[i] = 0;
+        for (int warp = 0; warp < THREADS / 32; ++warp)
+            sum[i] += of_warp[warp][i];
+    }
     __syncthreads(); // before anybody comes here again
-    return {total, before, winner};
 }
 
-template <class T>
+// AGAIN: of rows that are not settled, those before the bar.
+template <class T, bool AGAIN>
 __global__ void __launch_bounds__(THREADS)
     draw(const T *x, Sum *memory, unsigned long long seed, unsigned long long offset,
          float inverse_temperature, long long x_stride, int cols, int rows, int parts) {
     await_turn();
     int row = blockIdx.x / parts, rank = blockIdx.x % parts;
     Memory at(memory, rows, parts);
-    if (rank == 0 && threadIdx.x == 0)
-        at.standings[row] = {};
-    Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
+    Standing &standing = at.standings[row];
+    Key above = AGAIN ? standing.bar : 0;
+    if (above == SETTLED)
+        return;
+    Bar<T> bar(above);
+    if (rank == 0 && threadIdx.x == 0) {
+        standing.total = AGAIN ? standing.total : 0;
+        for (Sum &before : standing.before)
+            before = 0;
+        standing.arrived = 0;
+    }
+    RaceFor<FirstTwo> race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
     float most = -CUDART_INF_F;
     each<T>(
         Row<T, 1>(x + row * x_stride, cols), rank, parts,
         [&](float (&v)[WIDTH<T>], int column, bool) {
 #pragma unroll
-            for (float &e : v) {
-                most = larger(most, e);
-                e = race.scaled(e);
+            for (int e = 0; e < WIDTH<T>; ++e) {
+                if constexpr (!AGAIN)
+                    most = larger(most, v[e]);
+                bool runs = !AGAIN || bar.behind(v[e], column + e);
+                v[e] = runs ? race.scaled(v[e]) : -CUDART_INF_F;
             }
             race.some(v, column);
         },
         [&](float v, int column) {
             most = larger(most, v);
-            race.one(v, column);
+            if (!AGAIN || bar.behind(v, column))
+                race.one(v, column);
         });
-    unsigned highest = largest_of_block<T>(most);
-    Key winner = race.of_block();
+    FirstTwo two = first_two_of_block(race.kept);
+    unsigned highest = AGAIN ? 0 : largest_of_block<T>(most);
     if (threadIdx.x == 0) {
-        at.maxima[blockIdx.x] = highest;
-        at.winners[blockIdx.x] = winner;
+        at.first[FIRST * blockIdx.x] = two.best;
+        at.first[FIRST * blockIdx.x + 1] = two.second;
+        if constexpr (!AGAIN)
+            at.maxima[blockIdx.x] = highest;
     }
 }
 
+// What a look of one block at a whole row found: the weight of those before the bar, and who of
+// them is first in their race.
+struct Seen {
+    Sum before;
+    Key first;
+};
+
 template <class T>
-__global__ void __launch_bounds__(THREADS, 2)
+__device__ Seen look(const Row<T, 1> &in, Bar<T> bar, const Weights &weights, Race race) {
+    Sum before[1] = {};
+    each<T, 2>(
+        in, 0, 1,
+        [&](float (&v)[WIDTH<T>], int column, bool mine) {
+#pragma unroll
+            for (int e = 0; e < WIDTH<T>; ++e) {
+                bool runs = mine && bar.behind(v[e], column + e);
+                before[0] += runs ? weights.of_finite(v[e]) : 0;
+                v[e] = runs ? race.scaled(v[e]) : -CUDART_INF_F;
+            }
+            race.some(v, column);
+        },
+        [&](float v, int column) {
+            if (bar.behind(v, column)) {
+                before[0] += weights.of_finite(v);
+                race.one(v, column);
+            }
+        });
+    sums_of_block(before);
+    Key first = best_of_block(race.kept);
+    __syncthreads(); // before anybody comes here again
+    return {before[0], first};
+}
+
+// LAST: what is not settled by the row's first two is so by the row's last block.
+template <class T, bool LAST>
+__global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
     judge(const T *x, Sum *memory, long long *out, unsigned long long seed,
           unsigned long long offset, double p, float inverse_temperature, long long x_stride,
-          int cols, int rows, int parts, int fixed, int number) {
+          int cols, int rows, int parts, int fixed, int again) {
     await_turn();
     int row = blockIdx.x / parts, rank = blockIdx.x % parts;
     Memory at(memory, rows, parts);
-    Key winner = number == 0 ? at.winner(0, row) : at.standings[row].winner;
-    if (number > 0 && winner == 0)
+    Standing &standing = at.standings[row];
+    if (again && standing.bar == SETTLED)
         return;
+    auto settle = [&](Key token) {
+        if (threadIdx.x == 0) {
+            out[row] = token_of(token);
+            standing.bar = SETTLED;
+        }
+    };
+    FirstTwo two = at.first_two(row);
     Row<T, 1> in(x + row * x_stride, cols);
-    Weights weights = {at.most<T>(row), inverse_temperature, fixed};
-    Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
-    Sum wanted = 0;
-    // At the row's last block alone there is nobody to wait for.
-    for (bool alone = false;; alone = true) {
-        Seen seen = {};
-        if (winner) {
-            int column = column_of(winner);
-            Key bar = key_of<T>(static_cast<float>(in.row[column]), column);
-            seen = look<T>(in, alone ? 0 : rank, alone ? 1 : parts, bar, number == 0 && !alone,
-                           weights, race);
-        }
-        if (!alone) {
-            if (!at.last_with(seen, number, row))
-                return;
-            seen = at.together(number, row);
-            wanted = share_of(seen.total, p);
-        }
-        if (!winner || seen.before < wanted)
-            break;
-        winner = seen.winner;
-        if (!alone && number + 1 < LOOKS) {
-            if (threadIdx.x == 0)
-                at.standings[row].winner = winner;
-            return;
-        }
+    Weights weights(at.most<T>(row), inverse_temperature, fixed);
+    // Of +inf or NaN the first one wins and is kept; of -inf alone nobody runs.
+    if (!weights.finite()) {
+        if (rank == 0)
+            settle(two.best);
+        return;
     }
+    Key first[FIRST] = {by_value(in, two.best), by_value(in, two.second)};
+    Bar<T> best(first[0]), second(first[1]);
+    // Of all; of those before the best, and before the second.
+    Sum sum[1 + FIRST] = {};
+    auto weigh = [&](float v, int column) {
+        Sum weight = weights.of_finite(v);
+        sum[0] += weight;
+        sum[1] += best.behind(v, column) ? weight : 0;
+        sum[2] += second.behind(v, column) ? weight : 0;
+    };
+    each<T>(
+        in, rank, parts,
+        [&](float (&v)[WIDTH<T>], int column, bool mine) {
+#pragma unroll
+            for (int e = 0; e < WIDTH<T>; ++e)
+                weigh(mine ? v[e] : -CUDART_INF_F, column + e);
+        },
+        weigh);
+    sums_of_block(sum);
+
+    __shared__ bool last;
     if (threadIdx.x == 0) {
-        out[row] = token_of(winner);
-        at.standings[row].winner = 0;
+        if (!again)
+            atomicAdd(&standing.total, sum[0]);
+        for (int i = 0; i < FIRST; ++i)
+            atomicAdd(&standing.before[i], sum[1 + i]);
+        __threadfence();
+        last = atomicAdd(&standing.arrived, 1ull) + 1 == parts;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!last)
+        return;
+    const volatile Standing &told = standing;
+    Sum wanted = share_of(told.total, p);
+    if (told.before[0] < wanted)
+        return settle(two.best);
+    if (two.second && told.before[1] < wanted)
+        return settle(two.second);
+    Key bar = max(first[0], first[1]);
+    if constexpr (!LAST) {
+        if (threadIdx.x == 0)
+            standing.bar = bar;
+        return;
+    }
+    Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
+    for (;;) {
+        Seen seen = look(in, Bar<T>(bar), weights, race);
+        if (seen.before < wanted)
+            return settle(bar);
+        bar = by_value(in, seen.first);
     }
 }

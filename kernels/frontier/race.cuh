@@ -5,13 +5,37 @@
 #pragma once
 #include "random.cuh"
 
-struct Race {
+// Who is ahead of all that a lane saw.
+struct First {
+    Key best = 0; // score and column
+
+    __device__ void take(Key key) { best = max(best, key); }
+    // Of all lanes: the score of which a warp's next one may not be below; 0 for no limit yet.
+    __device__ unsigned to_beat() const { return max_over_warp(static_cast<unsigned>(best >> 32)); }
+};
+
+// The same of the first two: nobody below the second of its warp matters.
+struct FirstTwo {
+    Key best = 0, second = 0;
+
+    __device__ void take(Key key) {
+        second = max(second, min(best, key));
+        best = max(best, key);
+    }
+    __device__ unsigned to_beat() const {
+        // Of the lanes' best, so that no lane's second is asked for; it may be lower than need be.
+        auto score = static_cast<unsigned>(best >> 32);
+        return max_over_warp(score == max_over_warp(score) ? 0u : score);
+    }
+};
+
+template <class Kept> struct RaceFor {
     Words words;
     float inverse_temperature;
-    Key best = 0;                  // score and column, a lane's own
-    float limit = -3.40282347e38f; // of the warp: who is below cannot win; nor can -inf
+    Kept kept{};
+    float limit = -3.40282347e38f; // of the warp: who is below does not count; nor does -inf
 
-    __device__ Race(Words words, float inverse_temperature)
+    __device__ RaceFor(Words words, float inverse_temperature)
         : words(words), inverse_temperature(inverse_temperature) {}
 
     __device__ float scaled(float v) const { return __fmul_rn(v, inverse_temperature); }
@@ -19,7 +43,7 @@ struct Race {
     __device__ void enter(float logit, int column, unsigned word) {
         float score = __fadd_rn(logit, gumbel(word));
         if (score != -CUDART_INF_F)
-            best = max(best, key_of<float>(score, column));
+            kept.take(key_of<float>(score, column));
     }
 
     // One element of value v a thread; a column of -1 where it has none.
@@ -58,21 +82,42 @@ struct Race {
                 if (!(v + above_gumbel(w) < limit))
                     enter(v, column + i, w);
             }
-        if (unsigned score = max_over_warp(static_cast<unsigned>(best >> 32)))
+        if (unsigned score = kept.to_beat())
             limit = score == ~0u ? CUDART_INF_F : value_of<float>(score);
     }
-
-    // The best of all threads of the block.
-    __device__ Key of_block() const {
-        __shared__ Key of_warp[THREADS / 32];
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        Key mine = max_over_warp(best);
-        if (lane == 0)
-            of_warp[warp] = mine;
-        __syncthreads();
-        return max_over_warp(lane < THREADS / 32 ? of_warp[lane] : 0);
-    }
 };
+
+using Race = RaceFor<First>;
+
+// The best of all threads of the block.
+__device__ inline Key best_of_block(const First &mine) {
+    __shared__ Key of_warp[THREADS / 32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    Key best = max_over_warp(mine.best);
+    if (lane == 0)
+        of_warp[warp] = best;
+    __syncthreads();
+    return max_over_warp(lane < THREADS / 32 ? of_warp[lane] : 0);
+}
+
+// The first two of a warp's lanes, of all of them. Keys have no equals.
+__device__ inline FirstTwo first_two_of_warp(const FirstTwo &mine) {
+    Key best = max_over_warp(mine.best);
+    return {best, max_over_warp(mine.best == best ? mine.second : mine.best)};
+}
+
+__device__ inline FirstTwo first_two_of_block(const FirstTwo &mine) {
+    __shared__ Key of_warp[THREADS / 32][2];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    FirstTwo two = first_two_of_warp(mine);
+    if (lane == 0)
+        of_warp[warp][0] = two.best, of_warp[warp][1] = two.second;
+    __syncthreads();
+    two = {};
+    if (lane < THREADS / 32)
+        two = {of_warp[lane][0], of_warp[lane][1]};
+    return first_two_of_warp(two);
+}
 
 // Where nobody may be chosen it is the first.
 __device__ inline long long token_of(Key best) { return best ? column_of(best) : 0; }

@@ -97,31 +97,49 @@ __device__ inline float above_gumbel(unsigned word) {
 }
 constexpr float ABOVE_ALL = 23.0f; // 33 ln 2 is below
 
-// exp(v) for v <= 0, as an integer: of 1 it is 2^fixed.  0 for NaN.
-__device__ inline Sum weight_of(float v, int fixed) {
-    if (!(v > -30.0f))
-        return 0; // below 2^-40
-    float n = rintf(__fmul_rn(v, LOG2E));
-    float f = __fsub_rn(__fsub_rn(v, __fmul_rn(n, 0.693359375f)), __fmul_rn(n, -2.12194440e-4f));
-    float sum = 1.0f;
+// 2^t for t <= 0, as an integer: of 0 it is 2^fixed.  0 for NaN, and below 2^-fixed.
+__device__ inline Sum weight_of(float t, int fixed) {
+    // Of the series of 2^f for |f| <= 1/2, which goes on with less than 1.3e-7.
+    constexpr float TERMS[] = {1.54035297e-4f,
+                               1.33335579e-3f,
+                               9.61812865e-3f,
+                               5.55041097e-2f,
+                               2.40226507e-1f,
+                               6.93147182e-1f,
+                               1.0f};
+    constexpr float ROUND = 12582912.0f; // 3 2^22: what is added to it loses its fraction
+    t = fmaxf(t, -44.0f);                // and a NaN
+    float whole = __fadd_rn(t, ROUND), f = __fsub_rn(t, __fsub_rn(whole, ROUND)), sum = TERMS[0];
 #pragma unroll
-    for (int i = 7; i > 0; --i)
-        sum = __fadd_rn(__fmul_rn(__fmul_rn(sum, f), 1.0f / i), 1.0f);
-    // Times 2^n, and 2^fixed.
-    sum = __fmul_rn(sum, __int_as_float((static_cast<int>(n) + fixed + 127) << 23));
-    return static_cast<Sum>(sum);
+    for (int i = 1; i < 7; ++i)
+        sum = __fadd_rn(__fmul_rn(sum, f), TERMS[i]);
+    // Times 2^whole, and as an integer, by shifts: a conversion to 64 bits takes eight times as
+    // long.
+    unsigned bits = __float_as_uint(sum) + (__float_as_uint(whole) << 23);
+    Sum digits = (bits & 0x7fffff) | 0x800000;
+    return digits << (fixed - 23) >> (127 - (bits >> 23));
 }
 
 // Weights of a row's tokens for top-p, relative to its largest value.
 struct Weights {
-    float max, inverse_temperature;
+    float max, factor;
     int fixed;
 
+    __device__ Weights(float max, float inverse_temperature, int fixed)
+        : max(max), factor(fminf(__fmul_rn(inverse_temperature, LOG2E), 3.40282347e38f)),
+          fixed(fixed) {}
+
+    __device__ bool finite() const { return fabsf(max) < CUDART_INF_F; }
+
+    // Where the largest is finite.
+    __device__ Sum of_finite(float v) const {
+        return weight_of(__fmul_rn(__fsub_rn(v, max), factor), fixed);
+    }
     __device__ Sum of(float v) const {
         // Beside +inf or NaN nothing else counts, and -inf is the largest of no token.
-        if (!(fabsf(max) < CUDART_INF_F))
+        if (!finite())
             return v == max || (v != v && max != max) ? 1ull << fixed : 0;
-        return weight_of(__fmul_rn(__fsub_rn(v, max), inverse_temperature), fixed);
+        return of_finite(v);
     }
 };
 

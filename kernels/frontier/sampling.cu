@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(THREADS)
             if (!KEPT || key_of<T>(v, column) >= floor)
                 race.one(v, column);
         });
-    Key found = race.of_block();
+    Key found = best_of_block(race.kept);
     if (threadIdx.x > 0)
         return;
     if (parts == 1)
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(THREADS)
         if (p == 1.0 || before < share_of(total, p))
             race.one(value(i), column_of(shared.best[i]));
     }
-    Key best = race.of_block();
+    Key best = best_of_block(race.kept);
     if (i == 0)
         out[row] = token_of(best);
 }

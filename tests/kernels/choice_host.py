@@ -32,7 +32,9 @@ PHILOX = """extern "C" void numbers(unsigned *counter, unsigned key0, unsigned k
 extern "C" float noise(unsigned word) { return gumbel(word); }
 extern "C" float noise_bound(unsigned word) { return above_gumbel(word); }
 extern "C" float most() { return ABOVE_ALL; }
-extern "C" unsigned long long weight(float v, int fixed) { return weight_of(v, fixed); }
+extern "C" unsigned long long weight(float v, int fixed) {
+    return Weights(0.0f, 1.0f, fixed).of(v);
+}
 """
 GUARD = 64  # words around what is written
 

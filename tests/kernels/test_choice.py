@@ -40,7 +40,7 @@ def test_kernels_compile_and_spill_nothing(arch: str, kinds: list[str], file: st
     ("file", "name"),
     [
         ("candidates.cuh", "MOST_TOP"), ("pick.cuh", "DIGIT"), ("pick.cuh", "THREADS"),
-        ("nucleus.cu", "LOOKS"),
+        ("nucleus.cu", "FIRST"),
     ],
 )  # fmt: skip
 def test_plans_and_kernels_have_one_number(file: str, name: str):
@@ -55,7 +55,7 @@ def test_a_standing_has_the_words_that_plans_count():
     text = (HERE / "nucleus.cu").read_text()
     fields = re.findall(r"\[?(\w*)\]?;", text.split("struct Standing {")[1].split("}")[0])
     assert len(fields) == 4
-    words = sum(choice_plans.LOOKS if field == "LOOKS" else 1 for field in fields)
+    words = sum(choice_plans.FIRST if field == "FIRST" else 1 for field in fields)
     assert words * choice_plans.WORD_BYTES == choice_plans.STANDING_BYTES
 
 
