@@ -79,12 +79,18 @@ template <class T, int EDGES, class Op> struct Gradient {
         return 0.0f;
     }
 
-    __device__ void store(int i, Pair both, float sum) const {
+    // AGAIN: unpacked by other instructions than for the sum, or the compiler keeps those floats.
+    template <bool AGAIN = false> __device__ void store(int i, Pair both, float sum) const {
         if (unsigned(i) >= unsigned(row.vectors))
             return;
         float v[WIDTH<T>], g[WIDTH<T>];
-        unpack<T>(both.y, v);
-        unpack<T>(both.dy, g);
+        if constexpr (AGAIN) {
+            unpack_again<T>(both.y, v);
+            unpack_again<T>(both.dy, g);
+        } else {
+            unpack<T>(both.y, v);
+            unpack<T>(both.dy, g);
+        }
 #pragma unroll
         for (int e = 0; e < WIDTH<T>; ++e)
             v[e] = op.result(v[e], g[e], sum);

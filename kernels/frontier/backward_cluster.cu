@@ -1,21 +1,26 @@
-// backward_cluster: a cluster of BLOCKS blocks per row, y and dy in their registers, one exchange
-// of sums through distributed shared memory.
+// backward_cluster: a cluster of BLOCKS blocks per row, y and dy in their registers and, STAGED
+// vectors a thread, in their shared memory; one exchange of sums through distributed shared memory.
 //   moves    Y once, dY once, dX once
 //   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
 //            multiprocessor
-//   holds    BLOCKS * THREADS * VECTORS vectors of 16 bytes; Hopper and later
-//   teaches  the rows of today's vocabularies, of two tensors, are still read once
-//   source   own, after cluster.cu
+//   holds    BLOCKS * THREADS * (VECTORS + STAGED) vectors of 16 bytes; Hopper and later; STAGED:
+//            rows of whole vectors
+//   teaches  the rows of today's vocabularies, of two tensors, are still read once; where registers
+//            have room for one block alone, shared memory has it for the next row's
+//   source   own, after cluster.cu and columns_held.cu
 
-#include "backward.cuh"
-#include "cluster.cuh"
+#include "backward_exchange.cuh"
+#include "copies.cuh"
 
-template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int EDGES, class... Given>
+template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int STAGED, int EDGES,
+          class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
+    static_assert(STAGED == 0 || !EDGES); // vectors of dy may lie between two boundaries
+    constexpr bool AGAIN = STAGED > 0;    // registers are few there
     await_turn();
-    int rank = blockIdx.x % BLOCKS, lane = threadIdx.x % 32;
+    int rank = blockIdx.x % BLOCKS;
     long long row = blockIdx.x / BLOCKS;
     auto op = gradient_of(given...);
     Gradient<T, EDGES, decltype(op)> at(op, y + row * y_stride, dy + row * dy_stride,
@@ -27,29 +32,37 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         held[i] = start + THREADS * i < part.last ? at.load(start + THREADS * i) : Pair{};
+    // Each thread's own: nobody else looks there.
+    extern __shared__ uint4 image[];
+    auto staged = [&](int i) { return image + 2 * THREADS * i + threadIdx.x; };
+#pragma unroll
+    for (int i = 0; i < STAGED; ++i)
+        if (int k = start + THREADS * (VECTORS + i); k < part.last) {
+            copy_async(staged(i), at.row.body() + k);
+            copy_async(staged(i) + THREADS, reinterpret_cast<const uint4 *>(at.dy) + k);
+        }
+    __shared__ SumExchange<BLOCKS> exchange;
+    exchange.begin(); // while the loads are on their way
 
-    __shared__ alignas(16) Partial of_block[BLOCKS];
-    __shared__ Barrier arrived;
-    if (threadIdx.x == 0) {
-        init(&arrived, 1);
-        initialised();
-        arrive_expecting(&arrived, sizeof of_block);
-    }
-    __syncwarp();
-    arrive(); // while the loads are on their way
-
-    float edge = rank == 0 ? at.edge(threadIdx.x) : 0.0f;
-    float block = sum_over_block<THREADS>(terms<T>(op, held) + edge);
-    await(); // every block's barrier is ready
-    if (threadIdx.x < BLOCKS)
-        send({0.0f, block}, &of_block[rank], &arrived, threadIdx.x);
-    wait(&arrived, 0);
-    float sum = sum_over<32>(lane < BLOCKS ? of_block[lane].sum : 0.0f);
+    float sum = terms<T>(op, held) + (rank == 0 ? at.edge(threadIdx.x) : 0.0f);
+    if constexpr (STAGED > 0)
+        await_copies();
+#pragma unroll
+    for (int i = 0; i < STAGED; ++i)
+        if (start + THREADS * (VECTORS + i) < part.last) {
+            Pair one[] = {{*staged(i), staged(i)[THREADS]}};
+            sum += terms<T>(op, one);
+        }
+    sum = exchange.over_cluster(rank, sum_over_block<THREADS>(sum));
 
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         if (start + THREADS * i < part.last)
-            at.store(start + THREADS * i, held[i], sum);
+            at.template store<AGAIN>(start + THREADS * i, held[i], sum);
+#pragma unroll
+    for (int i = 0; i < STAGED; ++i)
+        if (int k = start + THREADS * (VECTORS + i); k < part.last)
+            at.template store<AGAIN>(k, {*staged(i), staged(i)[THREADS]}, sum);
     if (rank == 0)
         at.store_edge(threadIdx.x, sum);
 }

@@ -29,10 +29,16 @@ def test_every_width_has_candidates_that_hold_it():
                 vectors = width.cols * width.size // VECTOR_BYTES
             blocks = shape.sizes[1] if shape.regime == "cluster" else 1
             if shape.regime != "stream":
-                assert shape.sizes[0] * blocks * plan.held >= vectors
+                assert shape.sizes[0] * blocks * (plan.held + plan.staged) >= vectors
                 assert plan.held <= tune_backward.MOST_HELD
             if shape.regime in ("block", "cluster"):
-                assert shape.sizes[0] * shape.sizes[-1] <= 2048
+                least = shape.sizes[1 if shape.regime == "block" else 2]
+                assert shape.sizes[0] * least <= 2048
+                assert least * plan.shared_bytes <= tune_backward.MOST_STAGED
+    # Two of the widest rows that are held whole, where registers have room for one.
+    wide = [s.sizes for s in candidates(Width("float32", 0, 262_144)) if s.regime == "cluster"]
+    assert (512, 16, 2, 4) in wide
+    assert max(least for threads, blocks, least, *staged in wide if not staged) == 1
 
 
 def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(

@@ -1,7 +1,9 @@
 """The gradient's kernels, run by this machine's compiler: any memory, nothing written around it."""
 
 import ctypes
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from torch import Tensor
 from experiments.tune_backward import MOST_HELD
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
-from kernels.frontier.backward_plans import FOLDER, HELD, BackwardPlan, backward_plan
+from kernels.frontier.backward_plans import FOLDER, HELD, backward_plan, plan_of
 from kernels.frontier.measured import table
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.frontier.select import DEFAULT
@@ -29,11 +31,15 @@ KINDS = ("float32", "bfloat16")
 SHAPES = {
     "warp": (Shape("warp", (16, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
+    "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 1024, 1003, 5000)),
+    "staged": (Shape("cluster", (32, 4, 1, 3)), (8, 5000, 2000, 1600)),
     "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
 }
 CALL = """extern "C" void call{number}(
-        int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
-        long long dy_stride, long long dx_stride, int cols, long long rows, long long given) {{
+        int blocks, int threads, int shared, const {t} *y, const {t} *dy, {t} *dx,
+        long long y_stride, long long dy_stride, long long dx_stride, int cols, long long rows,
+        long long given) {{
+    dynamic_vectors = shared / 16;
     launch(blocks, threads, [=] {{
         {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows{given});
     }});
@@ -87,12 +93,11 @@ def exact(y: Tensor, dy: Tensor, of: Gradient | None) -> Tensor:
 def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
     of: Gradient | None, regime: str, kind: str, tmp_path: Path
 ):
+    torch.manual_seed(0)
     shape, widths = SHAPES[regime]
     dtype, size = getattr(torch, kind), ELEMENT_BYTES[kind]
     plans = {
-        (cols, edges): BackwardPlan(
-            shape, shape.plan(cols, size, edges).held, edges, (of.type,) if of else ()
-        )
+        (cols, edges): replace(plan_of(shape, cols, size, edges), given=(of.type,) if of else ())
         for cols in (widths if of is None else widths[2:4])
         for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
     }
@@ -101,7 +106,12 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]), given=given)
         for n, plan in enumerate(plans.values())
     )
-    code = library(in_cpp(f"backward_{regime}", tmp_path), calls, tmp_path)
+    clusters = shape.regime == "cluster"
+    assert any(plan.staged for plan in plans.values()) == (regime == "staged")
+    variant = in_cpp(f"backward_{shape.regime}", tmp_path)
+    stand_in = "backward_exchange_on_the_host.cuh"
+    shutil.copy(Path(__file__).with_name(stand_in), tmp_path / "backward_exchange.cuh")
+    code = library(variant, calls, tmp_path)
     for number, ((cols, edges), plan) in enumerate(plans.items()):
         rows = 11
         for y, dy, dx, memory in layouts(rows, cols, dtype, of):
@@ -112,18 +122,21 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
                 continue
             dx.fill_(torch.nan)
             blocks = -(-rows * shape.sizes[0] // plan.threads) if regime == "warp" else rows
-            code[f"call{number}"](
-                blocks, plan.threads,
-                *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
-                *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
-                ctypes.c_int(cols), ctypes.c_longlong(rows),
-                ctypes.c_longlong(of.argument if of else 0),
-            )  # fmt: skip
+            blocks *= shape.sizes[1] if clusters else 1
+            for _ in range(1 + clusters):
+                code[f"call{number}"](
+                    blocks, plan.threads, plan.shared_bytes,
+                    *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
+                    *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
+                    ctypes.c_int(cols), ctypes.c_longlong(rows),
+                    ctypes.c_longlong(of.argument if of else 0),
+                )  # fmt: skip
             near = 4e-6 if kind == "float32" else 8e-3
             torch.testing.assert_close(dx.double(), exact(y, dy, of), atol=near, rtol=near)
             dx.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, y.stride())
-    assert ctypes.c_int.in_dll(code, "misaligned").value == 0
+    for fault in ("misaligned", "beyond"):
+        assert ctypes.c_int.in_dll(code, fault).value == 0, fault
 
 
 @given(
@@ -149,7 +162,7 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
         case "cluster":
             assert arch in (90, 100)
             share = -(-vectors // (sizes[1] * 8)) * 8  # in whole lines
-            assert sizes[0] * plan.held >= share
+            assert sizes[0] * (plan.held + plan.staged) >= share
     if edges:
         assert sizes[0] >= 2 * (VECTOR_BYTES // size - 1)
 
