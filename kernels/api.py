@@ -14,13 +14,14 @@ from torch._C import (
     _is_tracing,
     _len_torch_dispatch_stack,
 )
-from torch._C._functorch import TransformType, get_interpreter_stack
+from torch._C._functorch import get_interpreter_stack
 from torch.autograd import forward_ad
 
 from kernels import eager, operators, ops
 from kernels.eager import Asked
 from kernels.frontier import frontier
 from kernels.prepared import known, launch
+from kernels.transforms import differentiated
 
 
 def softmax(
@@ -110,7 +111,7 @@ def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> T
     log, dim, dtype, invariant, scale, is_causal, factor = asked
     kind = _checked(x, dim, out, dtype, asked.name)
     _check_mask(asked.name, x, dim, kind, mask, is_causal)
-    if not _by_kernel(x, kind) or (not compiling and _differentiated_by_func()):
+    if not _by_kernel(x, kind) or differentiated():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
@@ -158,17 +159,6 @@ def _check_mask(
 
 def _by_kernel(x: Tensor, kind: torch.dtype) -> bool:
     return x.is_cuda and kind in frontier.NAMES
-
-
-def _differentiated_by_func() -> bool:
-    """Whether a forward-mode derivative or torch.func's gradients are wanted.
-
-    PyTorch has no registration of these for an operator.
-    """
-    levels = get_interpreter_stack() or ()
-    return forward_ad._current_level >= 0 or any(
-        level.key() != TransformType.Vmap for level in levels
-    )
 
 
 def _keys(*names: str) -> int:

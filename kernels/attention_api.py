@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import get_interpreter_stack
-from torch.autograd import forward_ad
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernels.ops import served
 from kernels.prepared import relaxed
+from kernels.transforms import differentiated_further, transformed
 from kernels.triton import triton_attention
 from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MOST_PROGRAMS, rule
 
@@ -136,11 +137,7 @@ def _unserved(query: Tensor, key: Tensor, value: Tensor, scale: float | None) ->
 
 
 def _differentiated(*tensors: Tensor) -> bool:
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return True
-    if torch.compiler.is_compiling():
-        return False
-    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
+    return (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or transformed()
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -209,8 +206,10 @@ def _sdpa(
     call = partial(
         functional.scaled_dot_product_attention, query, key, value, is_causal=is_causal, scale=scale
     )
-    # A branch and not a value: under torch.compile a comparison of shapes is no bool.
-    return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
+    # The backends that fuse have a gradient, and neither a tangent nor a second gradient.
+    with sdpa_kernel(SDPBackend.MATH) if differentiated_further() else nullcontext():
+        # A branch and not a value: under torch.compile a comparison of shapes is no bool.
+        return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
 
 
 def _new(query: Tensor, value: Tensor) -> Tensor:

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import get_interpreter_stack
-from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from kernels import cross_entropy_ops as ops
@@ -21,6 +19,7 @@ from kernels.api import _dense
 from kernels.frontier import frontier
 from kernels.frontier.cross_entropy import Terms
 from kernels.frontier.rows import as_rows
+from kernels.transforms import transformed
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -58,7 +57,7 @@ def cross_entropy(
     compiling = torch.compiler.is_compiling()
     if check:
         _check(input, target, ignore_index, compiling)
-    if not _by_kernel(input) or (not compiling and _transformed()):
+    if not _by_kernel(input) or transformed():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         loss, lse = ops.by_torch(input, target, terms)
@@ -122,11 +121,6 @@ class _WithGradient(torch.autograd.Function):
 
 def _by_kernel(input: Tensor) -> bool:
     return input.is_cuda and input.dtype in frontier.NAMES
-
-
-def _transformed() -> bool:
-    """Whether torch.func or a forward-mode derivative sees the call."""
-    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
 
 
 def _early(input: Tensor, reduction: str, inplace: bool) -> bool:

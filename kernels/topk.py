@@ -11,6 +11,7 @@ from kernels import ops
 from kernels.frontier import choice
 from kernels.frontier.choice_plans import MOST_TOP
 from kernels.frontier.rows import as_rows
+from kernels.transforms import differentiated
 
 torch.library.define(
     "roofline::topk_softmax",
@@ -55,7 +56,7 @@ def topk_softmax(
         )
     if normalize not in ("all", "topk"):
         raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {normalize!r}')
-    return operator(x, k, normalize == "all")
+    return (_torch if differentiated() else operator)(x, k, normalize == "all")
 
 
 def _cuda(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:
@@ -103,7 +104,17 @@ def _gradient(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, Non
     return torch.zeros_like(x, dtype=wide).scatter(-1, indices, of_top).to(x.dtype), None, None
 
 
+def _batched(
+    info: Any, in_dims: tuple[Any, ...], x: Tensor, k: int, whole: bool
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    x = x.movedim(in_dims[0], 0)
+    values, indices = operator(x.flatten(0, 1), k, whole)
+    shape = *x.shape[:2], k
+    return (values.view(shape), indices.view(shape)), (0, 0)
+
+
 torch.library.impl("roofline::topk_softmax", "cuda", _cuda)
 torch.library.impl("roofline::topk_softmax", "cpu", _torch)
 torch.library.register_fake("roofline::topk_softmax", _fake)
 torch.library.register_autograd("roofline::topk_softmax", _gradient, setup_context=_keep)
+torch.library.register_vmap("roofline::topk_softmax", _batched)

@@ -288,6 +288,12 @@ def test_func_and_autocast_are_torchs(served: list[str]):
     assert_close(mine(x), theirs(x))
     each = torch.vmap(lambda x, t: cross_entropy(x, t))(x, target)
     assert_close(each, functional.cross_entropy(x, target, reduction="none"))
+    for transform in (torch.func.grad, torch.func.hessian, torch.func.jacfwd):
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            transform(lambda x: cross_entropy(x, target)), fullgraph=True, backend="aot_eager"
+        )
+        assert_close(compiled(x), transform(lambda x: functional.cross_entropy(x, target))(x))
     with torch.autocast("cpu", torch.bfloat16):
         loss: Any = cross_entropy(x.bfloat16().requires_grad_(), target)
     assert loss.dtype == torch.float32
