@@ -18,6 +18,7 @@ from torch._C._functorch import get_interpreter_stack
 from torch.autograd import forward_ad
 
 from kernels import eager, operators, ops
+from kernels.arguments import check_finite, check_flags, check_floating, check_tensor, told
 from kernels.eager import Asked
 from kernels.frontier import frontier
 from kernels.prepared import known, launch
@@ -62,10 +63,13 @@ def softmax(
         not torch.compiler.is_compiling()
         and out is None
         and mask is None
+        and isinstance(scale, float)
         and scale == 1.0
-        and not is_causal
+        and is_causal is False
+        and isinstance(factor, float)
         and factor == 1.0
         and isinstance(x, Tensor)
+        and isinstance(dim, int)
         and (dim == -1 or dim == x.dim() - 1)
         and _dense(x)
         and x.is_contiguous()
@@ -79,7 +83,7 @@ def softmax(
             y = torch.empty_like(x)  # of CUDA memory, so on a boundary of 256 bytes or more
             ready(torch._C._cuda_getCurrentRawStream(device), source, y.data_ptr())
             return y
-        if _plain(x, dtype):
+        if _plain(x, dtype) and isinstance(invariant, bool):
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y
@@ -109,9 +113,10 @@ def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> T
             return eager.Differentiated.apply(x, mask, asked, ready)
         return eager.again(ready, x, out, mask)
     log, dim, dtype, invariant, scale, is_causal, factor = asked
-    kind = _checked(x, dim, out, dtype, asked.name)
+    kind = _checked(x, out, mask, asked)
     _check_mask(asked.name, x, dim, kind, mask, is_causal)
-    if not _by_kernel(x, kind) or differentiated():
+    _check_out(asked.name, x, kind, out, mask)
+    if x.is_nested or not _by_kernel(x, kind) or differentiated():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
@@ -144,6 +149,7 @@ def _check_mask(
             )
     if mask is None:
         return
+    check_tensor(name, "mask", mask)
     if mask.dtype not in (torch.bool, kind):
         raise TypeError(
             f"{name} takes a mask of torch.bool, or of {kind} to be added; got {mask.dtype}"
@@ -219,18 +225,18 @@ def _derived(x: Tensor, mask: Tensor | None) -> bool:
     )
 
 
-def _checked(
-    x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, name: str = "softmax"
-) -> torch.dtype:  # fmt: skip
+def _checked(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> torch.dtype:
     """The dtype of the result; raises an error that says what is wrong."""
-    if not isinstance(x, Tensor):
+    name, dim, dtype = asked.name, asked.dim, asked.dtype
+    check_tensor(name, "x", x, jagged=True)
+    if (
+        isinstance(dim, bool)
+        or not isinstance(dim, int)
+        or not isinstance(dtype, torch.dtype | None)
+    ):
         raise TypeError(
-            f"{name} expects a torch.Tensor; got {type(x).__name__}: pass torch.as_tensor(x)"
-        )
-    if not isinstance(dim, int) or not isinstance(dtype, torch.dtype | None):
-        raise TypeError(
-            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {dim!r} and "
-            f"{dtype!r}"
+            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {told(dim)} "
+            f"and {told(dtype)}"
         )
     dims = max(1, x.dim())
     if not -dims <= dim < dims:
@@ -238,24 +244,36 @@ def _checked(
             f"{name} expects a dim from {-dims} to {dims - 1} for a tensor of shape "
             f"{tuple(x.shape)}; got {dim}"
         )
+    check_flags(name, invariant=asked.invariant, is_causal=asked.is_causal)
+    check_finite(name, scale=asked.scale, factor=asked.factor)
     kind = x.dtype if dtype is None else dtype
-    if not kind.is_floating_point:
-        raise TypeError(
-            f"{name} gives floating-point numbers; got {kind}: pass dtype=torch.float32"
+    check_floating(name, kind, "dtype=torch.float32")
+    if x.is_nested and not (out is None and mask is None and not asked.is_causal):
+        raise ValueError(
+            f"{name} takes neither out nor masks with a nested tensor: pass "
+            "x.to_padded_tensor(-math.inf)"
         )
+    return kind
+
+
+def _check_out(
+    name: str, x: Tensor, kind: torch.dtype, out: Tensor | None, mask: Tensor | None
+) -> None:  # fmt: skip
+    """Raises an error that says what is wrong with an output."""
     if out is None:
-        return kind
+        return
+    check_tensor(name, "out", out)
     if out.shape != x.shape or out.dtype != kind or out.device != x.device:
         raise ValueError(
             f"{name} expects out of shape {tuple(x.shape)}, {kind}, on {x.device}; got "
             f"{tuple(out.shape)}, {out.dtype}, on {out.device}"
         )
-    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+    wanted = (x, out) if mask is None else (x, out, mask)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in wanted):
         raise RuntimeError(
             f"{name} has no gradient through out=, and an argument requires one: leave out= away, "
             "or call it under torch.no_grad()"
         )
-    return kind
 
 
 @cache

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kernels.arguments import FLOATS, check_finite, check_flags, check_tensor
 from kernels.ops import served
 from kernels.prepared import relaxed
 from kernels.transforms import differentiated_further, transformed
@@ -150,17 +151,10 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _check_types(query: Any, key: Any, value: Any, is_causal: Any, scale: Any) -> None:
     for name, given in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(given, Tensor):
-            raise TypeError(
-                f"attention expects a torch.Tensor for {name}; got {type(given).__name__}: pass "
-                f"torch.as_tensor({name})"
-            )
-    if not isinstance(is_causal, bool):
-        raise TypeError(
-            f"attention expects True or False for is_causal; got {is_causal!r}: no mask is taken"
-        )
-    if not isinstance(scale, float | int | None):
-        raise TypeError(f"attention expects a number or None for scale; got {scale!r}")
+        check_tensor("attention", name, given)
+    check_flags("attention", is_causal=is_causal)
+    if scale is not None:
+        check_finite("attention", scale=scale)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -171,9 +165,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
             "attention expects query, key and value of one dtype on one device; got "
             f"{', '.join(f'{t.dtype} on {t.device}' for t in tensors)}: cast or move them"
         )
-    if not query.is_floating_point():
+    if query.dtype not in FLOATS:
         raise RuntimeError(
-            f"attention expects floating-point tensors; got {query.dtype}: cast them first"
+            "attention expects floating-point tensors, of 16 bits at least; got "
+            f"{query.dtype}: cast them first"
         )
     if any(t.dim() != 4 for t in tensors):
         raise RuntimeError(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from kernels import ops
+from kernels.arguments import check_floating, check_int, check_tensor, told
 from kernels.frontier import choice
 from kernels.frontier.choice_plans import MOST_TOP
 from kernels.frontier.rows import as_rows
@@ -38,24 +39,24 @@ def topk_softmax(
     through torch. Values have gradients. Raises TypeError for what is no floating-point tensor,
     ValueError for another shape, another ``k`` than 1 ... min(N, 128), or another ``normalize``.
     """
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"topk_softmax expects a floating-point tensor; got {kind}: pass x.float()")
+    check_tensor("topk_softmax", "x", x)
+    check_floating("topk_softmax", x.dtype, "x.float()")
     if x.dim() != 2:
         raise ValueError(
             f"topk_softmax expects rows (M, N); got shape {tuple(x.shape)}: pass x.flatten(0, -2)"
         )
-    if isinstance(k, bool) or not isinstance(k, int | torch.SymInt):
-        raise TypeError(f"topk_softmax expects an int for k; got {k!r}")
+    check_int("topk_softmax", "k", k)
     if k < 1 or k > x.shape[1]:
-        raise ValueError(f"topk_softmax expects k from 1 to the {x.shape[1]} columns; got {k}")
+        raise ValueError(
+            f"topk_softmax expects k from 1 to the {x.shape[1]} columns; got {told(k)}"
+        )
     if k > MOST_TOP:
         raise ValueError(
-            f"topk_softmax expects k of at most {MOST_TOP}; got {k}: for more use "
+            f"topk_softmax expects k of at most {MOST_TOP}; got {told(k)}: for more use "
             "torch.topk(torch.softmax(x, -1), k)"
         )
-    if normalize not in ("all", "topk"):
-        raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {normalize!r}')
+    if not isinstance(normalize, str) or normalize not in ("all", "topk"):
+        raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {told(normalize)}')
     return (_torch if differentiated() else operator)(x, k, normalize == "all")
 
 

@@ -25,6 +25,11 @@ def transformed() -> bool:
     return forward_ad._current_level >= 0 or _levels() > 0
 
 
+def batched() -> bool:
+    """Whether torch.vmap sees the call."""
+    return _levels() > _derivatives()
+
+
 # What is traced guards the levels by itself, but cannot look at them: it is told.
 
 
