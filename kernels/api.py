@@ -35,8 +35,9 @@ def softmax(
     With the last four it is factor * softmax(scale * x + mask), in one kernel.
 
     On CUDA float16, bfloat16 and float32 go through this project's kernels, everything else
-    through torch.softmax (with one warning a process where there is no CUDA GPU). It has
-    gradients, and works under torch.compile, torch.vmap, autocast and in CUDA graphs.
+    through torch.softmax (with one warning a process where there is no CUDA GPU), nested tensors
+    of layout torch.jagged too. It has gradients and tangents, and works under torch.compile,
+    torch.vmap, autocast and in CUDA graphs.
 
     out        a tensor of x's shape and device and the result's dtype, with any strides, to be
                written and returned; may be ``x``
@@ -49,13 +50,17 @@ def softmax(
     is_causal  row i of every matrix (..., rows, columns) sees the columns up to i
     factor     what results are multiplied by
 
-    Raises TypeError for what is no tensor or not floating-point and for a mask of another dtype,
-    IndexError for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not
-    broadcast, and a causal mask beside another or along another dimension than the last,
-    RuntimeError for ``out`` where gradients are wanted.
+    Raises TypeError for what is no tensor of strides, for other dtypes than float16, bfloat16,
+    float32 and float64, for a mask of another dtype and for arguments of other types, IndexError
+    for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not broadcast,
+    a causal mask beside another or along another dimension than the last, and factors that are not
+    finite, RuntimeError for ``out`` where gradients are wanted.
 
-    Moves 2MN elements (kernels/frontier; wider masked rows than a cluster holds 3MN), and a mask's
-    own once for each row that has them.
+    Moves 2MN elements, which times their size are the bytes (kernels/frontier; 3MN for wider
+    masked rows than a cluster holds, and along other dimensions for few strips or many rows), and
+    a mask's own once for each row that has them. The gradient moves 3MN. Where torch computes,
+    factors and masks are passes of their own; it computes derivatives in forward mode, of
+    torch.func and of gradients.
     """
     # A plain call goes past the dispatcher, which from Python takes longer than all else before
     # the launch. What is in the key is looked at once.
@@ -95,9 +100,11 @@ def log_softmax(
     invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
     is_causal: bool = False, factor: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """The logarithm of a softmax, as torch.log_softmax gives it: arguments, errors as ``softmax``.
+    """The logarithm of the softmax of ``x``, of any shape, as torch.log_softmax gives it.
 
-    With the last four it is factor * log_softmax(scale * x + mask).
+    With the last four it is factor * log_softmax(scale * x + mask). Arguments are those of
+    ``softmax``, and so are dtypes: float16, bfloat16 and float32 by kernels. Raises what it raises,
+    and moves as many bytes.
     """
     return _call(x, out, mask, Asked(True, dim, dtype, invariant, scale, is_causal, factor))
 

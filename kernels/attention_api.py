@@ -59,9 +59,15 @@ def attention(
     Everything else, and a call whose gradient is wanted, goes through torch's function;
     ``refusal`` says why, and so does one warning a process and reason.  Under autocast the three
     are cast as torch's function casts them.  It works under torch.compile and in CUDA graphs.
+    Derivatives in forward mode, and torch.func's second ones, go by torch's composed way; second
+    gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
     Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
-    do not belong together.
+    do not belong together, as torch's function does, ValueError for a scale that is not finite.
+
+    Moves query and output once, key and value once for each block of queries, mostly from the L2:
+    at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
+    written.
     """
     _check_types(query, key, value, is_causal, scale)
     query, key, value = _autocast(query, key, value)

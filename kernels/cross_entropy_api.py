@@ -50,16 +50,23 @@ def cross_entropy(
     return_lse  gives (loss, lse), lse float32 of target's shape, which carries no gradient
     inplace     the gradient may overwrite ``input``, whose logits are then gone for whoever else
                 has them: for an input that nobody else needs, which is no leaf, and mean or sum
-    check       waits for the GPU, and raises IndexError for a target that is no class, before
-                anything is written; without it such a row's loss and gradient are NaN. Not while
-                a graph is captured or compiled. On the CPU torch always checks.
+    check       waits for the GPU, and raises IndexError for the first target that is no class,
+                before anything is written; without it such a row's loss and gradient are NaN. Not
+                while a graph is captured or compiled. Of a plain call on the CPU it is always told
 
     With a mean or a sum the gradient is computed with the loss, for a loss that is the last: its
     own gradient, if not 1, is multiplied in afterwards, once: a second backward pass raises
     RuntimeError. Otherwise (``none``, float16, whose last gradient is mostly a scale, and under
     torch.compile) the backward pass computes it from ``input``, as often as asked for.
 
-    Raises TypeError for other dtypes, ValueError for shapes, devices and options that do not fit.
+    Raises TypeError for other dtypes than float16, bfloat16, float32 and float64 of logits or int32
+    and int64 of classes and for arguments of other types, ValueError for shapes, devices and
+    numbers that do not fit, IndexError as ``check`` says, RuntimeError where ``inplace`` or
+    ``check`` cannot be.
+
+    Moves MN elements for M rows of N classes, with the gradient 2MN, which times their size are
+    the bytes, and at most 16 bytes a row; where the backward pass computes the gradient, and for
+    rows that no cluster holds, 3MN in all.
     """
     _checked(input, target, ignore_index, reduction)
     _check_options(label_smoothing, z_loss, return_lse=return_lse, inplace=inplace, check=check)

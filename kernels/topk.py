@@ -36,8 +36,15 @@ def topk_softmax(
                the k that are given (topk, then softmax)
 
     float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
-    through torch. Values have gradients. Raises TypeError for what is no floating-point tensor,
-    ValueError for another shape, another ``k`` than 1 ... min(N, 128), or another ``normalize``.
+    through torch, as do derivatives in forward mode and of torch.func. Values have gradients.
+
+    Raises TypeError for what is no tensor of strides, for other dtypes than these and float64 and
+    for arguments of other types, ValueError for another shape, another ``k`` than 1 ...
+    min(N, 128), or another ``normalize``.
+
+    Moves MN elements, which times their size are the bytes, and k elements and k times
+    8 bytes a row; each part of a row leaves k times 8 bytes more, which are read again. torch sorts
+    each row. The gradient is torch's operators', with intermediates of MN elements.
     """
     check_tensor("topk_softmax", "x", x)
     check_floating("topk_softmax", x.dtype, "x.float()")
