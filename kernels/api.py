@@ -14,13 +14,15 @@ from torch._C import (
     _is_tracing,
     _len_torch_dispatch_stack,
 )
-from torch._C._functorch import TransformType, get_interpreter_stack
+from torch._C._functorch import get_interpreter_stack
 from torch.autograd import forward_ad
 
 from kernels import eager, operators, ops
+from kernels.arguments import check_finite, check_flags, check_floating, check_tensor, told
 from kernels.eager import Asked
 from kernels.frontier import frontier
 from kernels.prepared import known, launch
+from kernels.transforms import differentiated
 
 
 def softmax(
@@ -33,8 +35,9 @@ def softmax(
     With the last four it is factor * softmax(scale * x + mask), in one kernel.
 
     On CUDA float16, bfloat16 and float32 go through this project's kernels, everything else
-    through torch.softmax (with one warning a process where there is no CUDA GPU). It has
-    gradients, and works under torch.compile, torch.vmap, autocast and in CUDA graphs.
+    through torch.softmax (with one warning a process where there is no CUDA GPU), nested tensors
+    of layout torch.jagged too. It has gradients and tangents, and works under torch.compile,
+    torch.vmap, autocast and in CUDA graphs.
 
     out        a tensor of x's shape and device and the result's dtype, with any strides, to be
                written and returned; may be ``x``
@@ -47,13 +50,17 @@ def softmax(
     is_causal  row i of every matrix (..., rows, columns) sees the columns up to i
     factor     what results are multiplied by
 
-    Raises TypeError for what is no tensor or not floating-point and for a mask of another dtype,
-    IndexError for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not
-    broadcast, and a causal mask beside another or along another dimension than the last,
-    RuntimeError for ``out`` where gradients are wanted.
+    Raises TypeError for what is no tensor of strides, for other dtypes than float16, bfloat16,
+    float32 and float64, for a mask of another dtype and for arguments of other types, IndexError
+    for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not broadcast,
+    a causal mask beside another or along another dimension than the last, and factors that are not
+    finite, RuntimeError for ``out`` where gradients are wanted.
 
-    Moves 2MN elements (kernels/frontier; wider masked rows than a cluster holds 3MN), and a mask's
-    own once for each row that has them.
+    Moves 2MN elements, which times their size are the bytes (kernels/frontier; 3MN for wider
+    masked rows than a cluster holds, and along other dimensions for few strips or many rows), and
+    a mask's own once for each row that has them. The gradient moves 3MN. Where torch computes,
+    factors and masks are passes of their own; it computes derivatives in forward mode, of
+    torch.func and of gradients.
     """
     # A plain call goes past the dispatcher, which from Python takes longer than all else before
     # the launch. What is in the key is looked at once.
@@ -61,10 +68,13 @@ def softmax(
         not torch.compiler.is_compiling()
         and out is None
         and mask is None
+        and isinstance(scale, float)
         and scale == 1.0
-        and not is_causal
+        and is_causal is False
+        and isinstance(factor, float)
         and factor == 1.0
         and isinstance(x, Tensor)
+        and isinstance(dim, int)
         and (dim == -1 or dim == x.dim() - 1)
         and _dense(x)
         and x.is_contiguous()
@@ -78,7 +88,7 @@ def softmax(
             y = torch.empty_like(x)  # of CUDA memory, so on a boundary of 256 bytes or more
             ready(torch._C._cuda_getCurrentRawStream(device), source, y.data_ptr())
             return y
-        if _plain(x, dtype):
+        if _plain(x, dtype) and isinstance(invariant, bool):
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y
@@ -90,9 +100,11 @@ def log_softmax(
     invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
     is_causal: bool = False, factor: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """The logarithm of a softmax, as torch.log_softmax gives it: arguments, errors as ``softmax``.
+    """The logarithm of the softmax of ``x``, of any shape, as torch.log_softmax gives it.
 
-    With the last four it is factor * log_softmax(scale * x + mask).
+    With the last four it is factor * log_softmax(scale * x + mask). Arguments are those of
+    ``softmax``, and so are dtypes: float16, bfloat16 and float32 by kernels. Raises what it raises,
+    and moves as many bytes.
     """
     return _call(x, out, mask, Asked(True, dim, dtype, invariant, scale, is_causal, factor))
 
@@ -108,9 +120,10 @@ def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> T
             return eager.Differentiated.apply(x, mask, asked, ready)
         return eager.again(ready, x, out, mask)
     log, dim, dtype, invariant, scale, is_causal, factor = asked
-    kind = _checked(x, dim, out, dtype, asked.name)
+    kind = _checked(x, out, mask, asked)
     _check_mask(asked.name, x, dim, kind, mask, is_causal)
-    if not _by_kernel(x, kind) or (not compiling and _differentiated_by_func()):
+    _check_out(asked.name, x, kind, out, mask)
+    if x.is_nested or not _by_kernel(x, kind) or differentiated():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
@@ -143,6 +156,7 @@ def _check_mask(
             )
     if mask is None:
         return
+    check_tensor(name, "mask", mask)
     if mask.dtype not in (torch.bool, kind):
         raise TypeError(
             f"{name} takes a mask of torch.bool, or of {kind} to be added; got {mask.dtype}"
@@ -158,17 +172,6 @@ def _check_mask(
 
 def _by_kernel(x: Tensor, kind: torch.dtype) -> bool:
     return x.is_cuda and kind in frontier.NAMES
-
-
-def _differentiated_by_func() -> bool:
-    """Whether a forward-mode derivative or torch.func's gradients are wanted.
-
-    PyTorch has no registration of these for an operator.
-    """
-    levels = get_interpreter_stack() or ()
-    return forward_ad._current_level >= 0 or any(
-        level.key() != TransformType.Vmap for level in levels
-    )
 
 
 def _keys(*names: str) -> int:
@@ -229,18 +232,18 @@ def _derived(x: Tensor, mask: Tensor | None) -> bool:
     )
 
 
-def _checked(
-    x: Tensor, dim: int, out: Tensor | None, dtype: torch.dtype | None, name: str = "softmax"
-) -> torch.dtype:  # fmt: skip
+def _checked(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> torch.dtype:
     """The dtype of the result; raises an error that says what is wrong."""
-    if not isinstance(x, Tensor):
+    name, dim, dtype = asked.name, asked.dim, asked.dtype
+    check_tensor(name, "x", x, jagged=True)
+    if (
+        isinstance(dim, bool)
+        or not isinstance(dim, int)
+        or not isinstance(dtype, torch.dtype | None)
+    ):
         raise TypeError(
-            f"{name} expects a torch.Tensor; got {type(x).__name__}: pass torch.as_tensor(x)"
-        )
-    if not isinstance(dim, int) or not isinstance(dtype, torch.dtype | None):
-        raise TypeError(
-            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {dim!r} and "
-            f"{dtype!r}"
+            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {told(dim)} "
+            f"and {told(dtype)}"
         )
     dims = max(1, x.dim())
     if not -dims <= dim < dims:
@@ -248,24 +251,36 @@ def _checked(
             f"{name} expects a dim from {-dims} to {dims - 1} for a tensor of shape "
             f"{tuple(x.shape)}; got {dim}"
         )
+    check_flags(name, invariant=asked.invariant, is_causal=asked.is_causal)
+    check_finite(name, scale=asked.scale, factor=asked.factor)
     kind = x.dtype if dtype is None else dtype
-    if not kind.is_floating_point:
-        raise TypeError(
-            f"{name} gives floating-point numbers; got {kind}: pass dtype=torch.float32"
+    check_floating(name, kind, "dtype=torch.float32")
+    if x.is_nested and not (out is None and mask is None and not asked.is_causal):
+        raise ValueError(
+            f"{name} takes neither out nor masks with a nested tensor: pass "
+            "x.to_padded_tensor(-math.inf)"
         )
+    return kind
+
+
+def _check_out(
+    name: str, x: Tensor, kind: torch.dtype, out: Tensor | None, mask: Tensor | None
+) -> None:  # fmt: skip
+    """Raises an error that says what is wrong with an output."""
     if out is None:
-        return kind
+        return
+    check_tensor(name, "out", out)
     if out.shape != x.shape or out.dtype != kind or out.device != x.device:
         raise ValueError(
             f"{name} expects out of shape {tuple(x.shape)}, {kind}, on {x.device}; got "
             f"{tuple(out.shape)}, {out.dtype}, on {out.device}"
         )
-    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+    wanted = (x, out) if mask is None else (x, out, mask)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in wanted):
         raise RuntimeError(
             f"{name} has no gradient through out=, and an argument requires one: leave out= away, "
             "or call it under torch.no_grad()"
         )
-    return kind
 
 
 @cache

@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import get_interpreter_stack
-from torch.autograd import forward_ad
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kernels.arguments import FLOATS, check_finite, check_flags, check_tensor
 from kernels.ops import served
 from kernels.prepared import relaxed
+from kernels.transforms import differentiated_further, transformed
 from kernels.triton import triton_attention
 from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MOST_PROGRAMS, rule
 
@@ -57,9 +59,15 @@ def attention(
     Everything else, and a call whose gradient is wanted, goes through torch's function;
     ``refusal`` says why, and so does one warning a process and reason.  Under autocast the three
     are cast as torch's function casts them.  It works under torch.compile and in CUDA graphs.
+    Derivatives in forward mode, and torch.func's second ones, go by torch's composed way; second
+    gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
     Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
-    do not belong together.
+    do not belong together, as torch's function does, ValueError for a scale that is not finite.
+
+    Moves query and output once, key and value once for each block of queries, mostly from the L2:
+    at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
+    written.
     """
     _check_types(query, key, value, is_causal, scale)
     query, key, value = _autocast(query, key, value)
@@ -136,11 +144,7 @@ def _unserved(query: Tensor, key: Tensor, value: Tensor, scale: float | None) ->
 
 
 def _differentiated(*tensors: Tensor) -> bool:
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return True
-    if torch.compiler.is_compiling():
-        return False
-    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
+    return (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or transformed()
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -153,17 +157,10 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _check_types(query: Any, key: Any, value: Any, is_causal: Any, scale: Any) -> None:
     for name, given in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(given, Tensor):
-            raise TypeError(
-                f"attention expects a torch.Tensor for {name}; got {type(given).__name__}: pass "
-                f"torch.as_tensor({name})"
-            )
-    if not isinstance(is_causal, bool):
-        raise TypeError(
-            f"attention expects True or False for is_causal; got {is_causal!r}: no mask is taken"
-        )
-    if not isinstance(scale, float | int | None):
-        raise TypeError(f"attention expects a number or None for scale; got {scale!r}")
+        check_tensor("attention", name, given)
+    check_flags("attention", is_causal=is_causal)
+    if scale is not None:
+        check_finite("attention", scale=scale)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -174,9 +171,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
             "attention expects query, key and value of one dtype on one device; got "
             f"{', '.join(f'{t.dtype} on {t.device}' for t in tensors)}: cast or move them"
         )
-    if not query.is_floating_point():
+    if query.dtype not in FLOATS:
         raise RuntimeError(
-            f"attention expects floating-point tensors; got {query.dtype}: cast them first"
+            "attention expects floating-point tensors, of 16 bits at least; got "
+            f"{query.dtype}: cast them first"
         )
     if any(t.dim() != 4 for t in tensors):
         raise RuntimeError(
@@ -209,8 +207,10 @@ def _sdpa(
     call = partial(
         functional.scaled_dot_product_attention, query, key, value, is_causal=is_causal, scale=scale
     )
-    # A branch and not a value: under torch.compile a comparison of shapes is no bool.
-    return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
+    # The backends that fuse have a gradient, and neither a tangent nor a second gradient.
+    with sdpa_kernel(SDPBackend.MATH) if differentiated_further() else nullcontext():
+        # A branch and not a value: under torch.compile a comparison of shapes is no bool.
+        return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
 
 
 def _new(query: Tensor, value: Tensor) -> Tensor:

@@ -12,15 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import get_interpreter_stack
-from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from kernels import cross_entropy_ops as ops
 from kernels.api import _dense
+from kernels.arguments import (
+    check_finite,
+    check_flags,
+    check_floating,
+    check_int,
+    check_number,
+    check_tensor,
+    told,
+)
 from kernels.frontier import frontier
 from kernels.frontier.cross_entropy import Terms
 from kernels.frontier.rows import as_rows
+from kernels.transforms import batched, transformed
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -42,39 +50,49 @@ def cross_entropy(
     return_lse  gives (loss, lse), lse float32 of target's shape, which carries no gradient
     inplace     the gradient may overwrite ``input``, whose logits are then gone for whoever else
                 has them: for an input that nobody else needs, which is no leaf, and mean or sum
-    check       waits for the GPU, and raises IndexError for a target that is no class, before
-                anything is written; without it such a row's loss and gradient are NaN. Not while
-                a graph is captured or compiled. On the CPU torch always checks.
+    check       waits for the GPU, and raises IndexError for the first target that is no class,
+                before anything is written; without it such a row's loss and gradient are NaN. Not
+                while a graph is captured or compiled. Of a plain call on the CPU it is always told
 
     With a mean or a sum the gradient is computed with the loss, for a loss that is the last: its
     own gradient, if not 1, is multiplied in afterwards, once: a second backward pass raises
     RuntimeError. Otherwise (``none``, float16, whose last gradient is mostly a scale, and under
     torch.compile) the backward pass computes it from ``input``, as often as asked for.
 
-    Raises TypeError for other dtypes, ValueError for shapes, devices and options that do not fit.
+    Raises TypeError for other dtypes than float16, bfloat16, float32 and float64 of logits or int32
+    and int64 of classes and for arguments of other types, ValueError for shapes, devices and
+    numbers that do not fit, IndexError as ``check`` says, RuntimeError where ``inplace`` or
+    ``check`` cannot be.
+
+    Moves MN elements for M rows of N classes, with the gradient 2MN, which times their size are
+    the bytes, and at most 16 bytes a row; where the backward pass computes the gradient, and for
+    rows that no cluster holds, 3MN in all.
     """
-    terms = Terms(ignore_index, float(label_smoothing), float(z_loss), return_lse)
-    _checked(input, target, terms, reduction, inplace)
+    _checked(input, target, ignore_index, reduction)
+    _check_options(label_smoothing, z_loss, return_lse=return_lse, inplace=inplace, check=check)
+    if inplace:
+        _check_inplace(input, reduction)
+    terms = Terms(int(ignore_index), float(label_smoothing), float(z_loss), return_lse)
     compiling = torch.compiler.is_compiling()
-    if check:
-        _check(input, target, ignore_index, compiling)
-    if not _by_kernel(input) or (not compiling and _transformed()):
+    if check or _ready(target):
+        _check(input, target, terms.ignore_index, compiling)
+    if not _by_kernel(input) or transformed():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         loss, lse = ops.by_torch(input, target, terms)
         if reduction == "mean":
-            loss = loss.sum() / (target != ignore_index).sum()
+            loss = loss.sum() / (target != terms.ignore_index).sum()
         elif reduction == "sum":
             loss = loss.sum()
         return (loss, lse.detach()) if return_lse else loss
     weight = None
     if reduction == "mean":
-        weight, _ = ops.cross_entropy_targets(target, input.shape[-1], ignore_index)
+        weight, _ = ops.cross_entropy_targets(target, input.shape[-1], terms.ignore_index)
     if not compiling and _early(input, reduction, inplace):
         loss, lse = _WithGradient.apply(input, target, weight, terms, inplace)  # pyright: ignore[reportGeneralTypeIssues]
         return (loss, lse) if return_lse else loss
     loss, lse = ops.cross_entropy(
-        input, target, ignore_index, terms.label_smoothing, terms.z_loss, return_lse
+        input, target, terms.ignore_index, terms.label_smoothing, terms.z_loss, return_lse
     )
     if reduction != "none":
         loss = loss.sum()
@@ -124,11 +142,6 @@ def _by_kernel(input: Tensor) -> bool:
     return input.is_cuda and input.dtype in frontier.NAMES
 
 
-def _transformed() -> bool:
-    """Whether torch.func or a forward-mode derivative sees the call."""
-    return forward_ad._current_level >= 0 or bool(get_interpreter_stack())
-
-
 def _early(input: Tensor, reduction: str, inplace: bool) -> bool:
     """Whether the gradient is computed with the loss."""
     return (
@@ -143,12 +156,26 @@ def _early(input: Tensor, reduction: str, inplace: bool) -> bool:
     )
 
 
+def _ready(target: Tensor) -> bool:
+    """Whether targets can be looked at without a wait, and by nobody else: memory of the CPU."""
+    return (
+        target.is_cpu
+        and not torch.compiler.is_compiling()
+        and type(target) is Tensor
+        and not transformed()
+        and not _len_torch_dispatch_stack()
+        and not _is_tracing()
+    )
+
+
 def _check(input: Tensor, target: Tensor, ignore_index: int, compiling: bool) -> None:
     """Raise IndexError for the first target that is no class."""
-    if compiling or (input.is_cuda and torch.cuda.is_current_stream_capturing()):
+    captured = input.is_cuda and torch.cuda.is_current_stream_capturing()
+    if compiling or captured or batched() or input.is_meta:
         raise RuntimeError(
-            "cross_entropy(check=True) waits for the GPU, which a graph that is captured or "
-            "compiled cannot: leave check=True away; rows of wrong targets get NaN"
+            "cross_entropy(check=True) looks at the targets, which a graph that is captured or "
+            "compiled, torch.vmap and meta tensors do not show: leave check=True away; rows of "
+            "wrong targets get NaN"
         )
     classes = input.shape[-1]
     place = int(ops.cross_entropy_targets(target, classes, ignore_index)[1].item())
@@ -159,20 +186,22 @@ def _check(input: Tensor, target: Tensor, ignore_index: int, compiling: bool) ->
         )
 
 
-def _checked(
-    input: Tensor, target: Tensor, terms: Terms, reduction: str, inplace: bool
-) -> None:  # fmt: skip
-    """Raise an error that says what is wrong."""
-    for name, given in {"input": input, "target": target}.items():
-        if not isinstance(given, Tensor):
-            raise TypeError(
-                f"cross_entropy expects a torch.Tensor for {name}; got {type(given).__name__}: "
-                "pass torch.as_tensor(...)"
-            )
-    if not input.dtype.is_floating_point:
-        raise TypeError(
-            f"cross_entropy expects floating-point logits; got {input.dtype}: pass input.float()"
+def _check_options(label_smoothing: float, z_loss: float, **flags: bool) -> None:
+    """Raise an error that says what is wrong with a number or a flag."""
+    check_flags("cross_entropy", **flags)
+    check_finite("cross_entropy", z_loss=z_loss)
+    check_number("cross_entropy", "label_smoothing", label_smoothing)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(
+            f"cross_entropy expects a label_smoothing from 0 to 1; got {told(label_smoothing)}"
         )
+
+
+def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> None:
+    """Raise an error that says what is wrong."""
+    check_tensor("cross_entropy", "input", input)
+    check_tensor("cross_entropy", "target", target)
+    check_floating("cross_entropy", input.dtype, "input.float()")
     if target.dtype not in (torch.int32, torch.int64):
         raise TypeError(
             f"cross_entropy expects classes as int32 or int64 in target; got {target.dtype}: for "
@@ -188,14 +217,13 @@ def _checked(
             f"cross_entropy expects input and target on one device; got {input.device} and "
             f"{target.device}"
         )
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy knows the reductions {REDUCTIONS}; got {reduction!r}")
-    if not 0.0 <= terms.label_smoothing <= 1.0:
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+        raise ValueError(f"cross_entropy knows the reductions {REDUCTIONS}; got {told(reduction)}")
+    check_int("cross_entropy", "ignore_index", ignore_index)
+    if not -(2**63) <= ignore_index < 2**63:
         raise ValueError(
-            f"cross_entropy expects a label_smoothing from 0 to 1; got {terms.label_smoothing}"
+            f"cross_entropy expects an ignore_index of 64 bits; got {told(ignore_index)}"
         )
-    if inplace:
-        _check_inplace(input, reduction)
 
 
 def _check_inplace(input: Tensor, reduction: str) -> None:

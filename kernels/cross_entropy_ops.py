@@ -63,17 +63,28 @@ def scale(grad: Tensor, factor: Tensor) -> None:
 
 
 def by_torch(input: Tensor, target: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
-    """The losses and lses composed of torch's functions, with all their gradients."""
+    """The losses and lses composed of torch's functions, with all their gradients.
+
+    A row whose target is no class has NaN for its loss and gradient, as a kernel gives it.
+    """
     x, classes = input.to(wide(input.dtype)), input.shape[-1]
-    rows, given = x.reshape(-1, classes), target.reshape(-1).long()
+    counts, wrong = _told_apart(target, classes, terms.ignore_index)
+    rows, given = x.reshape(-1, classes), torch.where(wrong, 0, target).reshape(-1).long()
     loss = functional.cross_entropy(
         rows, given, ignore_index=terms.ignore_index, reduction="none",
         label_smoothing=terms.label_smoothing,
     ).view(target.shape)  # fmt: skip
-    lse, counts = torch.logsumexp(x, -1), target != terms.ignore_index
+    lse = torch.logsumexp(x, -1)
     if terms.z_loss:
         loss = loss + torch.where(counts, terms.z_loss * lse.square(), 0.0)
+    loss = loss * torch.where(wrong, torch.nan, 1.0).to(loss.dtype)
     return loss, lse if terms.every else torch.where(counts, lse, 0.0)
+
+
+def _told_apart(target: Tensor, classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Which targets count, and which of these are no class."""
+    counts = target != ignore_index
+    return counts, counts & ((target < 0) | (target >= classes))
 
 
 def _columns(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,14 +136,14 @@ def _counts(target: Tensor, terms: tuple[Any, ...]) -> Tensor:
 def _slope(input: Tensor, target: Tensor, terms: Terms) -> Tensor:
     """The gradient of the losses, in ``wide``."""
     x, classes = input.to(wide(input.dtype)), input.shape[-1]
-    counts = (target != terms.ignore_index)[..., None]
-    column = torch.where(counts, target[..., None], 0).long()
+    counts, wrong = (t[..., None] for t in _told_apart(target, classes, terms.ignore_index))
+    column = torch.where(counts & ~wrong, target[..., None], 0).long()
     more = 1.0
     if terms.z_loss:
         more = 1.0 + 2.0 * terms.z_loss * torch.logsumexp(x, -1, keepdim=True)
     one = torch.zeros_like(x).scatter(-1, column, 1.0 - terms.label_smoothing)
     grad = torch.softmax(x, -1) * more - one - terms.label_smoothing / max(1, classes)
-    return torch.where(counts, grad, 0.0)
+    return torch.where(counts, torch.where(wrong, torch.nan, grad), 0.0)
 
 
 def _fake_grad(
@@ -150,8 +161,7 @@ def _cuda_targets(target: Tensor, classes: int, ignore_index: int) -> tuple[Tens
 
 
 def _torch_targets(target: Tensor, classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    counts = (target != ignore_index).reshape(-1)
-    wrong = counts & ((target < 0) | (target >= classes)).reshape(-1)
+    counts, wrong = (t.reshape(-1) for t in _told_apart(target, classes, ignore_index))
     place = torch.arange(1, target.numel() + 1, device=target.device)
     last = torch.full((1,), target.numel() + 1, device=target.device)
     first = torch.cat((torch.where(wrong, place, last), last)).min()

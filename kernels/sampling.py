@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import struct
 
 import torch
 from torch import Tensor
 
 from kernels import ops, sampling_torch
+from kernels.arguments import check_int, check_number, check_tensor, told
 from kernels.frontier import choice
 from kernels.frontier.rows import as_rows
 
@@ -18,7 +18,18 @@ torch.library.define(
     "-> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
+# The same from numbers that lie in memory of the CPU, so that a graph takes them as they come.
+torch.library.define(
+    "roofline::sample.tensors",
+    "(Tensor logits, Tensor temperature, SymInt? top_k, Tensor top_p, Tensor seed, SymInt offset) "
+    "-> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
 operator = torch.ops.roofline.sample.default
+operator_of_tensors = torch.ops.roofline.sample.tensors
+# float32 rounds the inverse of a temperature to 0 up to the first, to infinity from the second on.
+MOST_SEED = 2**63 - 1  # that is drawn
+LEAST, MOST = 2.0**-150, 2.0**128 - 2.0**103
 
 
 def sample(
@@ -49,63 +60,129 @@ def sample(
     A token with -inf is never chosen; in a row of nothing else it is 0. A row with NaN gives the
     first NaN's column, a row with +inf the first +inf's, as torch.argmax. A CUDA graph keeps the
     seed and the offset with which it was captured: replays give the same ids for the same logits.
-    float16, bfloat16 and float32 go through this project's kernels on CUDA; other dtypes are
-    rounded to float32. Raises TypeError for what is no floating-point tensor, ValueError for
-    another shape and for numbers out of their range.
+    Under torch.compile all numbers may change from call to call without another graph, but for
+    a generator, which is refused; a seed that is not given is drawn in the graph, from torch's
+    generator on the CPU, or from what the compiler has in its place. torch.vmap gives each batch
+    what it would get alone.
+
+    float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
+    through torch; other dtypes are rounded to float32.
+
+    Raises TypeError for what is no floating-point tensor and for arguments of other types,
+    ValueError for another shape and for numbers out of their range, NotImplementedError for a
+    generator under torch.compile.
+
+    Moves M N elements, so as many times their size in bytes, and 8 bytes a row; with top-p two or
+    three times that, with top-k above 128 once a pass, from the L2 where it holds the rows. torch
+    sorts each row.
     """
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise TypeError(f"sample expects a floating-point tensor; got {kind}: pass logits.float()")
+    _checked(logits, temperature, top_k, top_p)
+    _check_chance(generator, seed, offset)
+    kept = 1.0 if top_p is None else top_p
+    if torch.compiler.is_compiling():
+        return _traced(logits, temperature, top_k, kept, seed, offset)
+    _check_values(temperature, kept)
+    if seed is None:
+        seed, offset = _drawn(generator, int(offset))
+    return operator(
+        logits, float(temperature), None if top_k is None else int(top_k), float(kept),
+        _of_64_bits(int(seed)), _of_64_bits(int(offset)),
+    )  # fmt: skip
+
+
+def _checked(
+    logits: Tensor, temperature: float, top_k: int | None, top_p: float | None
+) -> None:  # fmt: skip
+    """Raise an error that says what is wrong with the logits or what is kept of them."""
+    check_tensor("sample", "logits", logits)
+    if not logits.is_floating_point():
+        raise TypeError(
+            f"sample expects a floating-point tensor; got {logits.dtype}: pass logits.float()"
+        )
     if logits.dim() != 2 or logits.shape[1] == 0:
         raise ValueError(
             f"sample expects rows of at least one logit, (M, N); got shape {tuple(logits.shape)}"
         )
+    check_number("sample", "temperature", temperature)
+    if top_k is not None:
+        check_int("sample", "top_k", top_k)
+        if not 1 <= top_k <= logits.shape[1]:
+            raise ValueError(
+                f"sample expects top_k from 1 to the {logits.shape[1]} columns; got {told(top_k)}"
+            )
+    if top_p is not None:
+        check_number("sample", "top_p", top_p)
+
+
+def _check_values(temperature: float, top_p: float) -> None:
     if not temperature > 0:
         raise ValueError(
             f"sample expects a temperature above 0; got {temperature}: for 0 use logits.argmax(-1)"
         )
-    _inverse(temperature)
-    if top_k is not None and not 1 <= top_k <= logits.shape[1]:
+    if not LEAST < 1 / temperature < MOST:
         raise ValueError(
-            f"sample expects top_k from 1 to the {logits.shape[1]} columns; got {top_k}"
+            f"sample expects a temperature whose inverse float32 holds; got {told(temperature)}"
         )
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"sample expects top_p above 0 and at most 1; got {top_p}")
-    if seed is None:
-        seed, offset = _drawn(generator, offset)
-    elif generator is not None:
+    if not 0 < top_p <= 1:
+        raise ValueError(f"sample expects top_p above 0 and at most 1; got {told(top_p)}")
+
+
+def _check_chance(generator: torch.Generator | None, seed: int | None, offset: int) -> None:
+    for name, given in (("seed", 0 if seed is None else seed), ("offset", offset)):
+        check_int("sample", name, given)
+        if not -(2**63) <= given < 2**64:
+            raise ValueError(f"sample expects 64 bits for {name}; got {told(given)}")
+    if generator is None:
+        return
+    if seed is not None:
         raise ValueError("sample expects a seed or a generator; got both: leave one away")
-    return operator(
-        logits, float(temperature), top_k, 1.0 if top_p is None else float(top_p),
-        _of_64_bits("seed", seed), _of_64_bits("offset", offset),
-    )  # fmt: skip
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"sample expects a torch.Generator for generator; got {told(generator)}: make one, or "
+            "pass a seed"
+        )
+    if generator.device.type not in ("cpu", "cuda"):
+        raise ValueError(
+            f"sample expects a generator of the CPU or of a CUDA GPU; got {generator.device}"
+        )
+    if torch.compiler.is_compiling():
+        raise NotImplementedError(
+            "sample takes no generator where a graph is compiled: leave it away, for torch's own, "
+            "or draw a seed from it outside"
+        )
+
+
+def _traced(
+    logits: Tensor, temperature: float, top_k: int | None, top_p: float, seed: int | None,
+    offset: int,
+) -> Tensor:  # fmt: skip
+    """The call as a graph keeps it, whatever the numbers will be: it draws the seed by itself."""
+    one = torch.ones((), dtype=torch.float64, device="cpu")  # of products alone a number may change
+    if seed is None:
+        drawn = torch.randint(MOST_SEED, (), device="cpu")
+    else:
+        drawn = torch.scalar_tensor(_of_64_bits(seed), dtype=torch.int64, device="cpu")
+    return operator_of_tensors(
+        logits, one * temperature, top_k, one * top_p, drawn, _of_64_bits(offset)
+    )
 
 
 def _drawn(generator: torch.Generator | None, offset: int) -> tuple[int, int]:
     if generator is not None and generator.device.type == "cuda":
         at = generator.get_offset()
         generator.set_offset(at + 4)  # offsets of torch's own are multiples of 4
-        return generator.initial_seed(), at + offset
-    return int(torch.randint(2**63 - 1, (), generator=generator)), offset
+        return generator.initial_seed(), (at + offset) % 2**64
+    return int(torch.randint(MOST_SEED, (), generator=generator, device="cpu")), offset
 
 
-def _of_64_bits(name: str, value: int) -> int:
+def _of_64_bits(value: int) -> int:
     """As an int64 with the same bits."""
-    if not -(2**63) <= value < 2**64:
-        raise ValueError(f"sample expects a {name} of 64 bits; got {value}")
     return value - 2**64 if value >= 2**63 else value
 
 
 def _inverse(temperature: float) -> float:
     """1 / temperature as a float32, which multiplies logits on every device."""
-    try:
-        (inverse,) = struct.unpack("=f", struct.pack("=f", 1 / temperature))
-    except (OverflowError, ZeroDivisionError):
-        inverse = math.inf
-    if not 0 < inverse < math.inf:
-        raise ValueError(
-            f"sample expects a temperature whose inverse float32 holds; got {temperature}"
-        )
+    (inverse,) = struct.unpack("=f", struct.pack("=f", 1 / temperature))
     return inverse
 
 
@@ -133,6 +210,21 @@ def _fake(
     return logits.new_empty(logits.shape[0], dtype=torch.int64)
 
 
+def _of_tensors(
+    logits: Tensor, temperature: Tensor, top_k: int | None, top_p: Tensor, seed: Tensor, offset: int
+) -> Tensor:
+    values = float(temperature), float(top_p)
+    _check_values(*values)  # which a graph does not know when it is made
+    return operator(logits, values[0], top_k, values[1], int(seed), offset)
+
+
+def _fake_of_tensors(logits: Tensor, *_: object) -> Tensor:
+    return logits.new_empty(logits.shape[0], dtype=torch.int64)
+
+
 torch.library.impl("roofline::sample", "cuda", _cuda)
 torch.library.impl("roofline::sample", "cpu", _torch)
 torch.library.register_fake("roofline::sample", _fake)
+for _device in ("cuda", "cpu"):
+    torch.library.impl("roofline::sample.tensors", _device, _of_tensors)
+torch.library.register_fake("roofline::sample.tensors", _fake_of_tensors)

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from kernels import ops
+from kernels.arguments import check_floating, check_int, check_tensor, told
 from kernels.frontier import choice
 from kernels.frontier.choice_plans import MOST_TOP
 from kernels.frontier.rows import as_rows
+from kernels.transforms import differentiated
 
 torch.library.define(
     "roofline::topk_softmax",
@@ -34,28 +36,35 @@ def topk_softmax(
                the k that are given (topk, then softmax)
 
     float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
-    through torch. Values have gradients. Raises TypeError for what is no floating-point tensor,
-    ValueError for another shape, another ``k`` than 1 ... min(N, 128), or another ``normalize``.
+    through torch, as do derivatives in forward mode and of torch.func. Values have gradients.
+
+    Raises TypeError for what is no tensor of strides, for other dtypes than these and float64 and
+    for arguments of other types, ValueError for another shape, another ``k`` than 1 ...
+    min(N, 128), or another ``normalize``.
+
+    Moves MN elements, which times their size are the bytes, and k elements and k times
+    8 bytes a row; each part of a row leaves k times 8 bytes more, which are read again. torch sorts
+    each row. The gradient is torch's operators', with intermediates of MN elements.
     """
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"topk_softmax expects a floating-point tensor; got {kind}: pass x.float()")
+    check_tensor("topk_softmax", "x", x)
+    check_floating("topk_softmax", x.dtype, "x.float()")
     if x.dim() != 2:
         raise ValueError(
             f"topk_softmax expects rows (M, N); got shape {tuple(x.shape)}: pass x.flatten(0, -2)"
         )
-    if isinstance(k, bool) or not isinstance(k, int | torch.SymInt):
-        raise TypeError(f"topk_softmax expects an int for k; got {k!r}")
+    check_int("topk_softmax", "k", k)
     if k < 1 or k > x.shape[1]:
-        raise ValueError(f"topk_softmax expects k from 1 to the {x.shape[1]} columns; got {k}")
+        raise ValueError(
+            f"topk_softmax expects k from 1 to the {x.shape[1]} columns; got {told(k)}"
+        )
     if k > MOST_TOP:
         raise ValueError(
-            f"topk_softmax expects k of at most {MOST_TOP}; got {k}: for more use "
+            f"topk_softmax expects k of at most {MOST_TOP}; got {told(k)}: for more use "
             "torch.topk(torch.softmax(x, -1), k)"
         )
-    if normalize not in ("all", "topk"):
-        raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {normalize!r}')
-    return operator(x, k, normalize == "all")
+    if not isinstance(normalize, str) or normalize not in ("all", "topk"):
+        raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {told(normalize)}')
+    return (_torch if differentiated() else operator)(x, k, normalize == "all")
 
 
 def _cuda(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:
@@ -103,7 +112,17 @@ def _gradient(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, Non
     return torch.zeros_like(x, dtype=wide).scatter(-1, indices, of_top).to(x.dtype), None, None
 
 
+def _batched(
+    info: Any, in_dims: tuple[Any, ...], x: Tensor, k: int, whole: bool
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    x = x.movedim(in_dims[0], 0)
+    values, indices = operator(x.flatten(0, 1), k, whole)
+    shape = *x.shape[:2], k
+    return (values.view(shape), indices.view(shape)), (0, 0)
+
+
 torch.library.impl("roofline::topk_softmax", "cuda", _cuda)
 torch.library.impl("roofline::topk_softmax", "cpu", _torch)
 torch.library.register_fake("roofline::topk_softmax", _fake)
 torch.library.register_autograd("roofline::topk_softmax", _gradient, setup_context=_keep)
+torch.library.register_vmap("roofline::topk_softmax", _batched)

@@ -115,8 +115,8 @@ OPERATOR = Operator(
         *copies(to=-1),
     ),
     code=(
-        "api.py", "eager.py", "ops.py", "operators.py", "prepared.py", "frontier/frontier.py",
-        "frontier/backward.py", "frontier/columns.py",
+        "api.py", "arguments.py", "eager.py", "ops.py", "operators.py", "prepared.py",
+        "transforms.py", "frontier/frontier.py", "frontier/backward.py", "frontier/columns.py",
     ),
     aims=(
         Aim(12, "what callers wait at small shapes: torch's time over ours", "speedup_vs_torch",

@@ -122,4 +122,28 @@ def test_the_operators_keep_pytorchs_rules():
     x = torch.randn(4, 600, device="cuda")
     opcheck(sampling.operator, (x, 0.7, None, 1.0, -5, 6))
     opcheck(sampling.operator, (x, 0.7, 300, 0.9, 5, 6))
+    given = torch.tensor(0.7).double(), 300, torch.tensor(0.9).double(), torch.tensor(5), 6
+    opcheck(sampling.operator_of_tensors, (x, *given))
     opcheck(topk.operator, (x.requires_grad_(), 3, True))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_sample_takes_numbers_that_change(backend: str):
+    torch._dynamo.reset()
+    x = torch.randn(6, 5000, device="cuda")
+
+    def draw(x: Tensor, t: float, k: int, p: float, seed: int) -> Tensor:
+        return sample(2 * x, temperature=t, top_k=k, top_p=p, seed=seed, offset=3)
+
+    graph = torch.compile(draw, fullgraph=True, backend=backend)
+    for i in range(12):  # more than torch.compile makes graphs of one function
+        given = 0.5 + 0.1 * i, 4 + 30 * i, 0.4 + 0.05 * i, 2 + 7**i
+        assert torch.equal(graph(x, *given), draw(x, *given))
+    drawing = torch.compile(lambda x: sample(x), fullgraph=True, backend=backend)
+    torch.manual_seed(7)
+    first, second = drawing(x), drawing(x)
+    torch.manual_seed(7)
+    assert torch.equal(drawing(x), first)
+    assert not torch.equal(first, second)
+    torch.manual_seed(7)
+    assert backend == "inductor" or torch.equal(sample(x), first)

@@ -285,6 +285,35 @@ def test_func_and_forward_mode_are_torchs(served: list[str]):
     assert_close(*tangents)
 
 
+def test_func_and_forward_mode_are_torchs_in_a_compiled_graph(served: list[str]):
+    def tangent(f: Any) -> Callable[[Tensor], Any]:
+        def of(x: Tensor) -> Any:
+            with forward_ad.dual_level():
+                return forward_ad.unpack_dual(f(forward_ad.make_dual(x, x.cos()))).tangent
+
+        return of
+
+    x, mask = torch.randn(3, 5), torch.randn(5)
+    mine = partial(softmax, mask=mask)
+    for f, theirs in (
+        (softmax, torch.softmax),
+        (mine, lambda x, dim: torch.softmax(x + mask, dim)),
+    ):
+        theirs = partial(theirs, dim=-1)
+        for transform in (
+            lambda f: lambda x: torch.func.jvp(f, (x,), (x.cos(),))[1],
+            lambda f: torch.func.grad(lambda x: f(x).square().sum()), torch.func.hessian, tangent,
+        ):  # fmt: skip
+            torch._dynamo.reset()
+            compiled = torch.compile(transform(f), fullgraph=True, backend="aot_eager")
+            assert_close(compiled(x), transform(theirs)(x))
+        # What was compiled without a tangent is compiled anew for one.
+        torch._dynamo.reset()
+        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+        compiled(x)
+        assert_close(tangent(compiled)(x), tangent(theirs)(x))
+
+
 @pytest.mark.parametrize("in_dim", [0, 1, -1])
 def test_vmap_is_a_batch(served: list[str], in_dim: int):
     x = torch.randn(3, 4, 5)

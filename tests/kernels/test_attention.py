@@ -197,7 +197,7 @@ def test_no_mask_and_no_word_is_taken():
     query, key, value = random(SHAPE, torch.float32)
     with pytest.raises(TypeError, match="True or False for is_causal"):
         attention(query, key, value, is_causal=torch.ones(5, 9))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="a number or None for scale; got 'large'"):
+    with pytest.raises(TypeError, match="a number for scale; got 'large'"):
         attention(query, key, value, scale="large")  # pyright: ignore[reportArgumentType]
 
 

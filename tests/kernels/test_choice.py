@@ -1,13 +1,16 @@
 """kernels.topk_softmax and kernels.sample as they are called: by torch where there is no GPU."""
 
 import math
+import os
 import re
 from collections.abc import Callable
+from shutil import which
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch._inductor import config as inductor
 from torch.library import opcheck
 from torch.testing import assert_close
 
@@ -115,7 +118,7 @@ BAD: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: sample(torch.zeros(2, 0)), ValueError, "at least one logit"),
     (lambda: sample(torch.zeros(3)), ValueError, "rows"),
     (lambda: sample(torch.zeros(2, 3, dtype=torch.int64)), TypeError, r"logits\.float\(\)"),
-    (lambda: sample(torch.zeros(2, 3), seed=2**64), ValueError, "seed of 64 bits"),
+    (lambda: sample(torch.zeros(2, 3), seed=2**64), ValueError, "64 bits for seed"),
     (lambda: sample(torch.zeros(2, 3), seed=1, generator=torch.Generator()), ValueError, "both"),
 ]  # fmt: skip
 
@@ -215,6 +218,8 @@ def test_the_operators_keep_pytorchs_rules(dtype: torch.dtype):
         x = x.to(dtype)
         opcheck(topk.operator, (x.detach().requires_grad_(), 3, whole))
         opcheck(sampling.operator, (x, 0.7, 3, 0.9, -5, 6))
+        given = torch.tensor(0.7).double(), 3, torch.tensor(0.9).double(), torch.tensor(-5), 6
+        opcheck(sampling.operator_of_tensors, (x, *given))
 
 
 def test_they_compile_as_one_graph():
@@ -227,3 +232,84 @@ def test_they_compile_as_one_graph():
     for seed in (1, 2, 3):
         for mine, theirs in zip(compiled(x, seed), both(x, seed), strict=True):
             assert_close(mine, theirs)
+
+
+@pytest.fixture(params=["eager", "aot_eager", "inductor"])
+def compiled(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """torch.compile of a function as one graph; ``graphs`` counts what was compiled of it."""
+    if request.param == "inductor" and not which(os.environ.get("CXX", "g++")):
+        pytest.skip("needs a C++ compiler")
+    torch._dynamo.reset()
+
+    def compiled(f: Callable[..., Any], **options: Any) -> Any:
+        def backend(module: Any, inputs: Any) -> Any:
+            compiled.graphs += 1  # pyright: ignore[reportFunctionMemberAccess]
+            return torch._dynamo.lookup_backend(request.param)(module, inputs)
+
+        return torch.compile(f, fullgraph=True, backend=backend, **options)
+
+    compiled.graphs = 0  # pyright: ignore[reportFunctionMemberAccess]
+    return compiled
+
+
+def test_a_compiled_sample_takes_numbers_that_change(compiled: Any):
+    x = torch.randn(6, 90)
+
+    def draw(x: Tensor, t: float, k: int, p: float, seed: int) -> Tensor:
+        return sample(2 * x, temperature=t, top_k=k, top_p=p, seed=seed, offset=3)
+
+    graph = compiled(draw)
+    for i in range(12):  # more than torch.compile makes graphs of one function
+        given = 0.5 + 0.1 * i, 4 + 3 * i, 0.4 + 0.05 * i, 2 + 7**i
+        assert torch.equal(graph(x, *given), draw(x, *given))
+    assert compiled.graphs == 2  # of numbers that stay, and of those that change
+    for seed in (2**40, 2**63 - 1):
+        assert torch.equal(graph(x, 0.9, 5, 0.7, seed), draw(x, 0.9, 5, 0.7, seed))
+    with pytest.raises(ValueError, match=r"above 0; got 0\.0: for 0 use logits\.argmax"):
+        graph(x, 0.0, 5, 0.9, 2)
+    with pytest.raises(ValueError, match=r"above 0 and at most 1; got 1\.5"):
+        graph(x, 1.0, 5, 1.5, 2)
+
+
+@pytest.mark.parametrize("seed", [0, -5, 2**63, 2**64 - 5])
+def test_a_compiled_sample_takes_seeds_of_64_bits(compiled: Any, seed: int):
+    x = torch.randn(6, 90)
+    graph = compiled(lambda x, seed: sample(x, seed=seed))
+    assert torch.equal(graph(x, seed), sample(x, seed=seed))
+
+
+def test_a_compiled_sample_draws_its_seed_from_torchs_generator(compiled: Any):
+    x = torch.randn(64, 90)
+    graph = compiled(lambda x: torch.stack((sample(x), sample(x, top_k=50))))
+    drawn = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        drawn += [graph(x), graph(x)]
+    assert torch.equal(torch.stack(drawn[:2]), torch.stack(drawn[2:]))
+    assert not torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(*drawn[0])
+    with inductor.patch(fallback_random=True):
+        torch._dynamo.reset()
+        torch.manual_seed(7)
+        first = compiled(lambda x: sample(x))(x)
+    torch.manual_seed(7)
+    assert torch.equal(first, sample(x))
+
+
+def test_compiled_shapes_may_change(compiled: Any):
+    def both(x: Tensor, k: int) -> tuple[Tensor, ...]:
+        return *topk_softmax(x, k), sample(x, top_k=k, temperature=k / 4, seed=k)
+
+    graph = compiled(both, dynamic=True)
+    for rows in range(2, 14):
+        x = torch.randn(rows, 8 * rows)
+        for mine, theirs in zip(graph(x, rows), both(x, rows), strict=True):
+            assert_close(mine, theirs)
+    assert compiled.graphs <= 2
+
+
+def test_a_generator_is_refused_where_a_graph_is_compiled(compiled: Any):
+    generator = torch.Generator()
+    graph = compiled(lambda x: sample(x, generator=generator))
+    with pytest.raises(Exception, match="sample takes no generator where a graph is compiled: lea"):
+        graph(torch.randn(3, 5))

@@ -196,8 +196,8 @@ def test_a_target_that_is_no_class_is_told(served: list[str]):
     cross_entropy(x, target.clamp(max=4), check=True)
 
 
-def test_torch_itself_tells_on_the_cpu():
-    with pytest.raises(IndexError, match="out of bounds"):
+def test_on_the_cpu_it_is_always_told():
+    with pytest.raises(IndexError, match=r"from 0 to 4.* got 5 in row 1"):
         cross_entropy(torch.randn(2, 5), torch.tensor([0, 5]))
 
 
@@ -210,7 +210,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no class": (lambda: cross_entropy(X[:, :0], T), ValueError, r"got \(3, 0\)"),
     "device": (lambda: cross_entropy(X, T.to("meta")), ValueError, "cpu and meta"),
     "reduction": (lambda: cross_entropy(X, T, reduction="max"), ValueError, "got 'max'"),
-    "smoothing": (lambda: cross_entropy(X, T, label_smoothing=2), ValueError, "got 2.0"),
+    "smoothing": (lambda: cross_entropy(X, T, label_smoothing=2), ValueError, "got 2"),
     "in place": (
         lambda: cross_entropy(X, T, reduction="none", inplace=True), ValueError, "got 'none'"
     ),
@@ -288,6 +288,12 @@ def test_func_and_autocast_are_torchs(served: list[str]):
     assert_close(mine(x), theirs(x))
     each = torch.vmap(lambda x, t: cross_entropy(x, t))(x, target)
     assert_close(each, functional.cross_entropy(x, target, reduction="none"))
+    for transform in (torch.func.grad, torch.func.hessian, torch.func.jacfwd):
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            transform(lambda x: cross_entropy(x, target)), fullgraph=True, backend="aot_eager"
+        )
+        assert_close(compiled(x), transform(lambda x: functional.cross_entropy(x, target))(x))
     with torch.autocast("cpu", torch.bfloat16):
         loss: Any = cross_entropy(x.bfloat16().requires_grad_(), target)
     assert loss.dtype == torch.float32
