@@ -24,6 +24,7 @@ from experiments.family.operator import (
     Implementation,
     Operator,
     Refused,
+    ahead,
 )
 
 if TYPE_CHECKING:
@@ -176,4 +177,10 @@ OPERATOR = Operator(
         Implementation("unfused", unfused),
     ),
     code=("attention_api.py", "triton/triton_attention.py"),
+    aims=(
+        ahead("G15.1", "attention", TORCH),
+        ahead("G15.2", "attention", "torch_flash"),
+        ahead("G15.3", "attention", "torch_efficient"),
+        ahead("G15.4", "attention", "unfused"),
+    ),
 )

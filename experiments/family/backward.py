@@ -22,6 +22,7 @@ from experiments.family.operator import (
     Implementation,
     Operator,
     Refused,
+    ahead,
     chosen,
     filled,
     in_rows,
@@ -186,6 +187,13 @@ OPERATOR = Operator(
         "frontier/tables/backward/*.json",
     ),
     aims=(
-        Aim(10, "fraction of torch.add's speed of gradients", "fraction_of_ceiling", least=0.95),
+        Aim(
+            "G10.1", "fraction of torch.add's speed of gradients", "fraction_of_ceiling",
+            least=0.95,
+        ),
+        ahead("G10.2", "gradients", TORCH),
+        ahead("G10.3", "gradients", COMPILED),
+        ahead("G10.4", "gradients", "liger"),
+        ahead("G10.5", "gradients", "quack"),
     ),
-)
+)  # fmt: skip

@@ -105,9 +105,9 @@ OPERATOR = Operator(
         "api.py", "frontier/columns.py", "frontier/columns_*.cu", "frontier/tables/columns/*.json",
     ),
     aims=(
-        Aim(9, "fraction of copy along other dimensions", "fraction_of_ceiling", least=0.9),
+        Aim("G9.1", "fraction of copy along other dimensions", "fraction_of_ceiling", least=0.9),
         Aim(
-            9, "speed over torch's along other dimensions, where that is below 0.45 of copy",
+            "G9.2", "speed over torch's along other dimensions, where that is below 0.45 of copy",
             "speedup_vs_torch", least=2.0, slow=SLOW,
         ),
     ),

@@ -21,6 +21,7 @@ from experiments.family.operator import (
     Error,
     Implementation,
     Operator,
+    ahead,
     chosen,
     in_rows,
 )
@@ -156,8 +157,12 @@ OPERATOR = Operator(
     ),
     aims=(
         Aim(
-            11, "memory of a cross-entropy beyond its logits, of theirs", "extra_share",
+            "G11.1", "memory of a cross-entropy beyond its logits, of theirs", "extra_share",
             most=EXTRA_SHARE,
         ),
+        ahead("G11.2", "a cross-entropy", TORCH),
+        ahead("G11.3", "a cross-entropy", COMPILED),
+        ahead("G11.4", "a cross-entropy", "liger"),
+        ahead("G11.5", "a cross-entropy", "quack"),
     ),
 )  # fmt: skip

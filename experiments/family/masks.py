@@ -141,6 +141,9 @@ OPERATOR = Operator(
         "regimes",
     ),
     aims=(
-        Aim(8, "bandwidth with a mask over the plain softmax's", "fraction_of_plain", least=0.95),
+        Aim(
+            "G8.1", "bandwidth with a mask over the plain softmax's", "fraction_of_plain",
+            least=0.95,
+        ),
     ),
-)
+)  # fmt: skip

@@ -116,17 +116,25 @@ class Implementation:
 
 @dataclass(frozen=True)
 class Aim:
-    """Goal ``number``: where a column of the tidy table, of ``ours``, shall lie.
+    """Claim ``id``: where a column of the tidy table shall lie, in the row of ours or of ``row``.
 
-    Where ``slow`` is given, only at cases at which torch reaches a smaller fraction of the ceiling.
+    The id is G, the goal's number, and its own; it stays, since others cite it.  ``row`` names an
+    implementation that ours is compared with.  Where ``slow`` is given, only cases count at which
+    torch reaches a smaller fraction of the ceiling.
     """
 
-    number: int
+    id: str
     statement: str
     column: str
     least: float = -math.inf
     most: float = math.inf
     slow: float = math.inf
+    row: str = OURS
+
+
+def ahead(id: str, what: str, other: str, least: float = 1.0) -> Aim:
+    """Ours is at least so many times as fast as the implementation ``other``, where that runs."""
+    return Aim(id, f"speed of {what} over {other}", "speedup_of_ours", least, row=other)
 
 
 def _no_flops(case: Case) -> float:

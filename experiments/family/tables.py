@@ -107,6 +107,10 @@ TIDY = pa.DataFrameSchema(
         "speedup_vs_torch": _above_0,
         "speedup_vs_torch_low": _above_0,
         "speedup_vs_torch_high": _above_0,
+        # By how much ours is faster than this one.
+        "speedup_of_ours": _above_0,
+        "speedup_of_ours_low": _above_0,
+        "speedup_of_ours_high": _above_0,
         "extra_bytes": pa.Column(float, pa.Check.ge(0), **_real),
         "extra_share": pa.Column(float, pa.Check.ge(0), **_real),
         "n_blocks": _count,

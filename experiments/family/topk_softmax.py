@@ -19,6 +19,7 @@ from experiments.family.operator import (
     Error,
     Implementation,
     Operator,
+    ahead,
     chosen,
     in_rows,
 )
@@ -126,4 +127,9 @@ OPERATOR = Operator(
         *copies(),
     ),
     code=("topk.py", "frontier/choice.py", "frontier/topk.cu"),
+    aims=(
+        ahead("G13.1", "a top-k softmax", TORCH, 2.0),
+        ahead("G13.2", "a top-k softmax", COMPILED),
+        ahead("G13.3", "a top-k softmax", "flashinfer"),
+    ),
 )
