@@ -18,7 +18,13 @@ from experiments.sweeps import SWEEPS
 from experiments.tables import read_raw
 from experiments.variation import variation
 from experiments.verdict import VERDICTS
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from workflow import minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
@@ -64,7 +70,7 @@ EXPERIMENTS = (
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
     Experiment("transformer", BY_NAME, tuple(TRANSFORMER_FIGURES), "transformer"),
-    Experiment("family", BY_NAME, tuple(OPERATOR_FIGURES)),
+    Experiment("family", BY_NAME, (*OPERATOR_FIGURES, *FAMILY_FIGURES)),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
     Experiment("paper", ABOVE, ("paper.pdf",)),
     Experiment("blog", ABOVE, ("blog.html",)),

@@ -125,6 +125,25 @@ TIDY = pa.DataFrameSchema(
     ordered=True,
 )
 
+# One row a (implementation, case, kind of input): results/<source>/family/accuracy.csv.
+ACCURACY = pa.DataFrameSchema(
+    {
+        "operator": pa.Column(str, **_text),
+        "implementation": pa.Column(str, **_text),
+        **_CASE,
+        "input": pa.Column(str, **_text),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "max_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "mean_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "kernel_sha256": _sha256,
+        "code_commit": pa.Column(str, **_text),
+    },
+    unique=["operator", "implementation", *CASE, "input"],
+    strict=True,
+    ordered=True,
+)
+
 
 def read_raw(path: Path) -> pd.DataFrame:
     """The RAW table in ``path``; raises BadTable where it is none."""

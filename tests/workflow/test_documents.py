@@ -6,7 +6,13 @@ import pytest
 
 from experiments.claim import read_claims
 from experiments.goal import COMPARED
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from workflow import artifact
 from workflow.artifact import (
     BLOCKS,
@@ -75,7 +81,7 @@ def test_every_claim_is_decided_by_an_experiment():
 def test_every_figure_belongs_to_an_experiment():
     drawn = [made for e in EXPERIMENTS for made in e.makes if not Path(made).suffix]
     of_sweeps = [figure for figure, sweep in FIGURES.items() if sweep != "smoke"]
-    by_name = (*PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES)
+    by_name = (*PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES, *FAMILY_FIGURES)
     build = ("resources", "regimes")
     assert sorted(drawn) == sorted([*of_sweeps, *TABLE_FIGURES, *by_name, *build])
 
