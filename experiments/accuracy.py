@@ -58,17 +58,18 @@ def _inputs(rows: int, cols: int, dtype: torch.dtype, device: str) -> Iterator[T
     yield masked
 
 
-def ulps(y: Tensor, exact: Tensor) -> Tensor:
+def ulps(y: Tensor, exact: Tensor, of: Tensor | None = None) -> Tensor:
     """|y - exact| in units of the last place of ``exact`` (float64) in the type of ``y``.
 
-    NaN for results below the smallest normal number of float32 and bfloat16: GPUs may flush them to
-    zero.  Those of float16 are computed in float32 and rounded to its even steps.
+    Or in those of ``of``, magnitudes whose sum is the exact result, since what cancels has no
+    digits.  NaN for results below the smallest normal number of float32 and bfloat16: GPUs may
+    flush them to zero.  Those of float16 are computed in float32 and rounded to its even steps.
     """
-    kind = torch.finfo(y.dtype)
-    unit = torch.ldexp(torch.full_like(exact, kind.eps / 2), torch.frexp(exact).exponent)
+    kind, of = torch.finfo(y.dtype), exact if of is None else of
+    unit = torch.ldexp(torch.full_like(of, kind.eps / 2), torch.frexp(of).exponent)
     error = (y.double() - exact).abs_().div_(unit.clamp_min_(kind.tiny * kind.eps))
     if y.dtype != torch.float16:
-        error.masked_fill_(exact < kind.tiny, torch.nan)
+        error.masked_fill_(of < kind.tiny, torch.nan)
     return error
 
 

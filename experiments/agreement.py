@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import typer
 
-from experiments.claims import read_verdicts, value_text, verdict_text
-from experiments.goals import by_goal, interval_text, reached, read_outcomes, told, where
+from experiments.claims import by_author, read_verdicts, value_text, verdict_text
+from experiments.goals import by_claim, interval_text, reached, read_outcomes, told, where
 from experiments.markdown import head, line
 from experiments.tables import BadTable
 
@@ -29,7 +29,7 @@ NOT_HERE, NOT_ARCHIVED = "not measured here", "not in the archive"
 WORDS = (AGREE, DIFFER, UNDECIDED, BUILD, NOT_HERE, NOT_ARCHIVED)
 OF_GOALS = tuple(word for word in WORDS if word != BUILD)
 CLAIM = ["id"]
-PLACE = ["goal", "statement", "measured", "place", "dtype", "rows", "cols", "least", "most"]
+PLACE = ["claim", "statement", "measured", "place", "dtype", "rows", "cols", "least", "most"]
 
 Pair = tuple[pd.DataFrame, pd.DataFrame]
 Read = Callable[[Path], pd.DataFrame]
@@ -56,12 +56,20 @@ def agreement(here: pd.DataFrame, archive: pd.DataFrame, word: str) -> pd.Series
 
 
 def of_claims(here: pd.DataFrame, archive: pd.DataFrame) -> list[str]:
-    """The CLAIMS tables of both as lines of Markdown."""
+    """The CLAIMS tables of both as lines of Markdown: the publications' claims, then our own."""
     found = agreement(here, archive, "verdict").mask(here["kind"] == "resource", BUILD)
+    lines: list[str] = []
+    for whose, mine in by_author(here):
+        lines += [""] * bool(lines)
+        lines += _of_some(mine, archive.loc[mine.index], found[mine.index], whose)
+    return lines
+
+
+def _of_some(here: pd.DataFrame, archive: pd.DataFrame, found: pd.Series, whose: str) -> list[str]:
     heads = ["id", "claim", "holds if", _source(here), "verdict", _source(archive), "verdict", ""]
     apart = here.loc[found == DIFFER, "id"]
     named = [f"They differ on {', '.join(apart)}."] if len(apart) else []
-    lines = [" ".join([f"{len(here)} claims: {_counts(found)}.", *named]), "", *head(heads)]
+    lines = [" ".join([f"{len(here)} claims{whose}: {_counts(found)}.", *named]), "", *head(heads)]
     sides = here.to_dict("records"), archive.to_dict("records")
     for mine, theirs, word in zip(*sides, found, strict=True):
         cells = [mine["id"], mine["statement"], mine["condition"]]
@@ -71,26 +79,26 @@ def of_claims(here: pd.DataFrame, archive: pd.DataFrame) -> list[str]:
 
 
 def of_goals(here: pd.DataFrame, archive: pd.DataFrame) -> list[str]:
-    """The GOALS tables of both as lines of Markdown: a line a goal, then where they differ."""
+    """The GOALS tables of both as lines of Markdown: a line a claim, then where they differ."""
     found = agreement(here, archive, "outcome")
     sides = [_source(here), "reached", _source(archive), "reached"]
     lines = [f"{len(here)} places of goals: {_counts(found)}.", ""]
-    lines += head(["goal", "what", "shall be", "places", *sides, *OF_GOALS])
+    lines += head(["id", "what", "shall be", "places", *sides, *OF_GOALS])
     apart: list[str] = []
-    for (number, statement, shall), mine in by_goal(here):
+    for (claim, statement, shall), mine in by_claim(here):
         theirs, words = archive.loc[mine.index], found[mine.index]
-        cells = [number, statement, shall, len(mine)]
+        cells = [claim, statement, shall, len(mine)]
         cells += [text(side) for side in (mine, theirs) for text in (told, reached)]
         lines.append(line([*cells, *((words == word).sum() for word in OF_GOALS)]))
         differ = words == DIFFER
         rows = mine[differ].to_dict("records"), theirs[differ].to_dict("records")
         for row, other in zip(*rows, strict=True):
-            cells = [number, statement, where(row), shall]
+            cells = [claim, statement, where(row), shall]
             for side in (row, other):
                 cells += [interval_text(side), f"**{side['outcome']}**"]
             apart.append(line(cells))
     if apart:
-        heads = ["goal", "what", "where", "shall be", sides[0], "", sides[2], ""]
+        heads = ["id", "what", "where", "shall be", sides[0], "", sides[2], ""]
         lines += ["", "Where they differ:", "", *head(heads), *apart]
     return lines
 

@@ -21,6 +21,7 @@ import typer
 from experiments import listing
 from experiments.family import archived
 from experiments.family.fingerprint import sha256_by_name
+from experiments.family.tables import ACCURACY
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -34,14 +35,15 @@ from experiments.tables import (
     validated,
 )
 from experiments.transformer.tables import DECODING, TRAINING
-from figures import TABLE_FIGURES
+from figures import FAMILY_FIGURES, TABLE_FIGURES
 from kernels.fingerprint import sha256_now
 
 MOST_BYTES = 20_000_000
 # What an archive holds beside sweeps; and what it may hold.
 RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
 TRANSFORMER = {"training.csv": TRAINING, "decoding.csv": DECODING}
-OPTIONAL = ("profile.csv", "sanitizer.csv", "sanitizer.log", *TRANSFORMER)
+FAMILY_ACCURACY = FAMILY_FIGURES["operator_accuracy"]
+OPTIONAL = ("profile.csv", "sanitizer.csv", "sanitizer.log", *TRANSFORMER, FAMILY_ACCURACY)
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -94,7 +96,7 @@ def pack(
     kept = _kept(folder) if keep or part else {}
     stale = _stale(results, folder, kept) if part else {}
     kept |= stale
-    tables = _others(results, folder) if part else {}
+    tables = _others(results, folder) if part else _kept_errors(results, folder) if keep else {}
     operators = _kept_operators(folder, results, stale=part) if keep or part else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
@@ -112,6 +114,7 @@ def pack(
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     names += _trained(results)
+    names += [FAMILY_ACCURACY] if _compared(results / FAMILY_ACCURACY) else []
     paths = {name: results / name for name in names}
     kept |= operators
     earlier = kept | tables
@@ -250,6 +253,27 @@ def _counted(path: Path, schema: pa.DataFrameSchema) -> bool:
         return False
     _refuse_unless_current(path, table)
     return True
+
+
+def _compared(path: Path) -> bool:
+    """Whether there are the operators' errors to archive; refuses those of other code."""
+    if not path.exists():
+        return False
+    try:
+        table = validated(ACCURACY, read_csv(path))
+    except (BadTable, OSError, ValueError) as error:
+        _refuse(f"{path} is not a table of operators' errors: {error}: make it again")
+    _refuse_unless_current(path, table.rename(columns={"operator": "variant"}))
+    return True
+
+
+def _kept_errors(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """The facts of the operators' errors in the archive ``folder``, if they are of today's code."""
+    if FAMILY_ACCURACY not in (found := _others(results, folder)):
+        return {}
+    table = read_csv(folder / FAMILY_ACCURACY)
+    current = (table["operator"].map(sha256_by_name) == table["kernel_sha256"]).all()
+    return {FAMILY_ACCURACY: found[FAMILY_ACCURACY]} if current else {}
 
 
 def _trained(results: Path) -> list[str]:

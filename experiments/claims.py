@@ -1,6 +1,7 @@
-"""A verdict for every claim of the five publications, from one source of measurements.
+"""A verdict for every claim of the five publications and of our own, from one source.
 
     python -m experiments.claims --raw-dir results/archive-nvidia-h200/raw \
+        --goals results/archive-nvidia-h200/goals.csv \
         --source archive-nvidia-h200 --out claims.csv --table claims.md
 
 Exits with 1, after writing both files, where the archive (--against its claims.csv) supports a
@@ -8,7 +9,7 @@ claim that the same GPU model refutes here.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +19,13 @@ import typer
 
 from experiments.claim import CLAIMS_FILE, BadClaims, Claim, read_claims
 from experiments.counts import read_counts, whole
-from experiments.estimate import Beside, Estimate, Recorded
+from experiments.estimate import Beside, Estimate
+from experiments.goals import between, read_outcomes
 from experiments.hardware import gpu_of
 from experiments.markdown import head, line
-from experiments.sweeps import SWEEPS
-from experiments.tables import TIDY, BadTable, read_csv, read_judged, read_raw, validated
-from experiments.tidy import tidy
+from experiments.own import KIND, PUBLICATION, own
+from experiments.recorded import recorded_sweep
+from experiments.tables import BadTable, read_judged, validated
 from experiments.verdict import VERDICTS, assess
 from kernels.registry import ARCHITECTURES
 
@@ -32,7 +34,8 @@ _real = pa.Column(float, coerce=True, nullable=True)
 _count = pa.Column(int, pa.Check.ge(0), coerce=True)
 
 # One row a claim: results/<source>/claims.csv.  A crossover of 0 columns is one for all of a
-# sweep, an infinite one is for none of it.
+# sweep, an infinite one is for none of it.  Of our own claims (experiments/own.py) the value is
+# that of the place nearest to a miss, from low to high are those of all places, points are places.
 CLAIMS = pa.DataFrameSchema(
     {
         "source": _text,
@@ -102,23 +105,6 @@ def evaluate(
     return validated(CLAIMS, pd.DataFrame(rows))
 
 
-def recorded_sweep(sweep: str, raw_dir: Path, tidy_dir: Path | None) -> Recorded | None:
-    """The measured ``sweep``; None where there is no raw file.  Raises BadTable."""
-    path = raw_dir / f"{sweep}.csv.gz"
-    if not path.exists():
-        return None
-    try:
-        raw = read_raw(path)
-        if tidy_dir is None:
-            table = tidy(raw)
-        else:
-            path = tidy_dir / f"{sweep}.csv"
-            table = validated(TIDY, read_csv(path))
-    except (BadTable, OSError, ValueError) as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
-    return Recorded.of(raw, table, SWEEPS[sweep].again, SWEEPS[sweep].points("full"))
-
-
 def _resources(build_dir: Path) -> pd.DataFrame | None:
     paths = [build_dir / arch / "resources.csv" for arch in ARCHITECTURES]
     tables = [pd.read_csv(path) for path in paths if path.exists()]
@@ -156,31 +142,42 @@ def changed(table: pd.DataFrame, archive: pd.DataFrame) -> list[str]:
     return over.loc[gone, "id"].tolist()
 
 
+def by_author(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of the publications' claims and those of our own, each with words for whose."""
+    mine = table["publication"] == PUBLICATION
+    yield from ((whose, some) for whose, some in (("", table[~mine]), (" of our own", table[mine]))
+                if len(some))  # fmt: skip
+
+
 def markdown(table: pd.DataFrame, archive_source: str = "") -> str:
     """A CLAIMS table for people; ``archive_source`` names whose verdicts stand beside it."""
-    counts = table["verdict"].value_counts()
-    told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if v in counts)
-    source = table["source"].iloc[0]
+    parts = (_lines(some, whose, archive_source) for whose, some in by_author(table))
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def _lines(table: pd.DataFrame, whose: str, archive_source: str) -> list[str]:
     heads = ["id", "from", "claim", "measured", "holds if", "value", "verdict"]
     heads += [archive_source] if archive_source else []
-    noun = "claim" if len(table) == 1 else "claims"
-    lines = [
-        f"{len(table)} {noun} on {source}: {told}.",
-        "",
-        *head(heads),
-    ]
+    lines = [_sum(table, whose), "", *head(heads)]
     for row in table.to_dict("records"):
         publication = f"{row['publication']}, {row['place']}"
         cells = [row["id"], publication, row["statement"], row["measured"], row["condition"]]
         cells += [value_text(row), verdict_text(row)]
         lines.append(line(cells + ([row["archived"]] if archive_source else [])))
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _sum(table: pd.DataFrame, whose: str) -> str:
+    counts = table["verdict"].value_counts()
+    told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if v in counts)
+    noun = "claim" if len(table) == 1 else "claims"
+    return f"{len(table)} {noun}{whose} on {table['source'].iloc[0]}: {told}."
 
 
 def verdict_text(row: dict[str, Any]) -> str:
-    """The verdict, and why there is none or at how few points."""
+    """The verdict, and why there is none or at how few points; of our own at which places."""
     verdict = f"**{row['verdict']}**"
-    if row["verdict"] not in ("supported", "refuted"):
+    if row["verdict"] not in ("supported", "refuted") or row["kind"] == KIND:
         verdict += f": {row['reason']}"
     elif row["n_points"] < row["n_asked"]:
         verdict += f" at {row['n_points']} of {row['n_asked']} points"
@@ -188,7 +185,9 @@ def verdict_text(row: dict[str, Any]) -> str:
 
 
 def value_text(row: dict[str, Any]) -> str:
-    """The value and its interval, as '1.027 [1.025, 1.030]'."""
+    """The value and its interval, as '1.027 [1.025, 1.030]'; of our own those of all places."""
+    if row["kind"] == KIND:
+        return between(row["low"], row["high"])
     value, low, high = (_number(row[k], row["kind"]) for k in ("value", "low", "high"))
     return f"{value} [{low}, {high}]" if row["low"] < row["high"] else value
 
@@ -211,12 +210,16 @@ def main(
     build_dir: Annotated[Path, typer.Option(help="folder of <arch>/resources.csv")] = BUILD,
     tidy_dir: Annotated[Path | None, typer.Option(help="folder of <sweep>.csv, if made")] = None,
     profile: Annotated[Path | None, typer.Option(help="profile.csv, if counted")] = None,
+    goals: Annotated[Path | None, typer.Option(help="goals.csv, for our own claims")] = None,
     against: Annotated[Path | None, typer.Option(help="claims.csv of an archive")] = None,
     claims: Annotated[Path, typer.Option(help="what is claimed")] = CLAIMS_FILE,
 ) -> None:
     """Judge every claim on one source."""
     try:
         verdicts = evaluate(read_claims(claims), raw_dir, source, build_dir, tidy_dir, profile)
+        if goals:
+            rows = pd.DataFrame(own(read_outcomes(goals)))
+            verdicts = validated(CLAIMS, pd.concat([verdicts, rows], ignore_index=True))
         archive = read_verdicts(against) if against else None
     except (BadClaims, BadTable) as error:
         print(error)
@@ -232,7 +235,7 @@ def main(
         path.parent.mkdir(parents=True, exist_ok=True)
     verdicts.to_csv(out, index=False)
     table.write_text(text)
-    print(text.splitlines()[0])
+    print(*(_sum(some, whose) for whose, some in by_author(verdicts)), sep="\n")
     if gone:
         print(sentence)
         raise typer.Exit(1)

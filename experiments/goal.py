@@ -7,16 +7,20 @@
 5  the family in Triton: copy speed to 65,536 columns, twice what came before it beyond
 6  nothing for the tools of Compute Sanitizer to find
 7  and on: what each operator beside the softmax aims at (experiments/family, a file each)
+16 a transformer that learns the same in less memory and time
+
+What is said of a goal's places by one number is a claim of our own, with an id that stays.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 from experiments.counts import FEW_ROWS, FRONTIER_POINTS
 from experiments.family import OPERATORS
-from experiments.family.operator import OURS
+from experiments.family.operator import OURS, TORCH
 from experiments.layout import LAYOUTS, points
 from experiments.sanitizer import OPERATORS as WATCHED
 from experiments.sanitizer import TOOLS
@@ -39,8 +43,13 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 MORE_NS, MORE_SHARE = 2500.0, 1.25
 
 SATURATED = (32, *powers(2, 6, 20), 2**22, 1000, 32_000, 50_257, 100_003, 128_256, 151_936, 201_088)
-# (columns, fraction of copy): up to so many columns, at least so much.
-FRACTIONS = ((1024, 0.99), (32_768, 0.975), (2**20, 0.97), (2**22, 0.90))
+# (claim, columns, fraction of copy): up to so many columns, at least so much.
+FRACTIONS = (
+    ("G1.1", 1024, 0.99),
+    ("G1.2", 32_768, 0.975),
+    ("G1.3", 2**20, 0.97),
+    ("G1.4", 2**22, 0.90),
+)
 ODD_16_BITS, OFF_16_BYTES, IN_TRITON = 0.96, 0.95, 0.95
 WIDE = 65_536  # columns from which on to be ahead
 AHEAD = math.nextafter(1.0, math.inf)
@@ -54,20 +63,24 @@ BEFORE_FACTOR = 2.0
 NOWHERE = Point("", 0, 0)
 # In a source's name, before an operator's.
 FAMILY = "family/"
+# The table of a transformer that was trained with each set of operators.
+TRAINING, COMPILED = "training", "compiled"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
     """A number at one place, and where it shall lie: ``least`` and ``most`` are both included.
 
+    ``claim`` is the id of what is said of all places together: G, the goal's number, and its own.
     ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table; of
     the profile's, ``against`` is READ or LAUNCHES, or '' for bytes read and written; of an
-    operator's, it is the column, and a goal is one only where torch's fraction of the ceiling is
-    below ``slow``.  The noise floor counts for the goal (``noise`` = -1: no slower within it),
-    against it (1: ahead by more than it), or not at all.
+    operator's, it is the column in the row ``variant``, and a goal is one only where torch's
+    fraction of the ceiling is below ``slow``; of the transformer's, it is the column, and ``place``
+    is whose operators it is over.  The noise floor counts for the goal (``noise`` = -1: no slower
+    within it), against it (1: ahead by more than it), or not at all.
     """
 
-    number: int
+    claim: str
     statement: str
     source: str
     place: str = ""
@@ -79,21 +92,27 @@ class Goal:
     noise: int = 0
     slow: float = math.inf
 
+    @property
+    def number(self) -> int:
+        """That of the goal, of which the claim is a part."""
+        return int(self.claim.removeprefix("G").split(".")[0])
 
-def goals() -> Iterator[Goal]:
+
+def goals() -> list[Goal]:
     """All of them, in order."""
-    return chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _read_once(),
-                 _bytes(), _triton(), _sanitizer(), _family())  # fmt: skip
+    every = chain(_copy_speed(), _off_16_bytes(), _peers(), _few_rows(), _read_once(),
+                  _bytes(), _triton(), _sanitizer(), _family(), _transformer())  # fmt: skip
+    return sorted(every, key=attrgetter("number"))
 
 
 def _copy_speed() -> Iterator[Goal]:
     for point in SWEEPS["frontier"].points("full"):
         if point.cols in SATURATED:
-            least = next(share for cols, share in FRACTIONS if point.cols <= cols)
-            if point.cols % 2 and ELEMENT_BYTES[point.dtype] == 2:
-                least = min(least, ODD_16_BITS)
+            claim, _, least = next(each for each in FRACTIONS if point.cols <= each[1])
+            if point.cols % 2 and ELEMENT_BYTES[point.dtype] == 2 and least > ODD_16_BITS:
+                claim, least = "G1.5", ODD_16_BITS
             yield Goal(
-                number=1, statement="fraction of copy of saturated shapes", source="frontier",
+                claim=claim, statement="fraction of copy of saturated shapes", source="frontier",
                 point=point, against="copy", least=least,
             )  # fmt: skip
 
@@ -103,7 +122,7 @@ def _off_16_bytes() -> Iterator[Goal]:
         for point in points():
             if layout.edges(point.cols, ELEMENT_BYTES[point.dtype]):
                 yield Goal(
-                    number=1, statement="fraction of copy where rows start off 16 bytes",
+                    claim="G1.6", statement="fraction of copy where rows start off 16 bytes",
                     source="layouts", place=layout.name, point=point, least=OFF_16_BYTES,
                 )  # fmt: skip
 
@@ -113,7 +132,7 @@ def _peers() -> Iterator[Goal]:
         for point in SWEEPS[sweep].points("full"):
             ahead = point.cols >= WIDE
             yield Goal(
-                number=2,
+                claim="G2.2" if ahead else "G2.1",
                 statement="speed over the best peer, "
                 + ("ahead by more than noise" if ahead else "no slower but for noise"),
                 source=sweep, point=point, against=BEST_PEER, least=AHEAD if ahead else 1.0,
@@ -124,13 +143,13 @@ def _peers() -> Iterator[Goal]:
 def _few_rows() -> Iterator[Goal]:
     for point in SWEEPS["few_rows"].points("full"):
         yield Goal(
-            number=3,
+            claim="G3.1",
             statement=f"{ALLOWED} few rows (copy + 2.5 µs, or 1.25 x copy if more) over theirs",
             source="few_rows", point=point, against=ALLOWED, least=1.0,
         )  # fmt: skip
         if point.cols >= LEAD_COLS and point.rows <= LEAD_ROWS:
             yield Goal(
-                number=3, statement="speed of few rows over the best peer",
+                claim="G3.2", statement="speed of few rows over the best peer",
                 source="few_rows", point=point, against=BEST_PEER, least=LEAD,
             )  # fmt: skip
 
@@ -138,13 +157,13 @@ def _few_rows() -> Iterator[Goal]:
 def _read_once() -> Iterator[Goal]:
     for point in FEW_ROWS:
         yield Goal(
-            number=3, statement="launches for few rows", source="profile", point=point,
+            claim="G3.3", statement="launches for few rows", source="profile", point=point,
             against=LAUNCHES, least=1.0, most=1.0,
         )  # fmt: skip
         # What is written still lies in the L2 when the kernel ends.
         if point.rows * point.cols * ELEMENT_BYTES[point.dtype] >= READ_BYTES:
             yield Goal(
-                number=3, statement="DRAM bytes read of few rows over MN", source="profile",
+                claim="G3.4", statement="DRAM bytes read of few rows over MN", source="profile",
                 point=point, against=READ, least=1 - BYTES_OFF, most=1 + BYTES_OFF,
             )  # fmt: skip
 
@@ -152,7 +171,7 @@ def _read_once() -> Iterator[Goal]:
 def _bytes() -> Iterator[Goal]:
     for point in FRONTIER_POINTS:
         yield Goal(
-            number=4, statement="DRAM bytes over 2MN", source="profile", point=point,
+            claim="G4.1", statement="DRAM bytes over 2MN", source="profile", point=point,
             least=1 - BYTES_OFF, most=1 + BYTES_OFF,
         )  # fmt: skip
 
@@ -161,7 +180,7 @@ def _triton() -> Iterator[Goal]:
     for point in SWEEPS["vocab_scaling"].points("full"):
         near = point.cols <= WIDE
         yield Goal(
-            number=5,
+            claim="G5.1" if near else "G5.2",
             statement="fraction of copy in Triton" if near else f"speed in Triton over {BEFORE}",
             source="vocab_scaling", point=point, variant=TRITON_FRONTIER,
             against="copy" if near else BEFORE, least=IN_TRITON if near else BEFORE_FACTOR,
@@ -171,9 +190,9 @@ def _triton() -> Iterator[Goal]:
 def _sanitizer() -> Iterator[Goal]:
     for tool in TOOLS:
         for name in (*REGIMES, *WATCHED):
-            where = " in operators" * (name in WATCHED)
+            claim, where = ("G6.2", " in operators") if name in WATCHED else ("G6.1", "")
             yield Goal(
-                number=6, statement=f"findings of Compute Sanitizer{where}", source="sanitizer",
+                claim=claim, statement=f"findings of Compute Sanitizer{where}", source="sanitizer",
                 place=f"{tool}, {name}", most=0.0,
             )  # fmt: skip
 
@@ -183,7 +202,24 @@ def _family() -> Iterator[Goal]:
         for aim in operator.aims:
             for case in operator.cases:
                 yield Goal(
-                    number=aim.number, statement=aim.statement, source=f"{FAMILY}{name}",
-                    place=case.asked, point=Point(case.dtype, case.rows, case.cols), variant=OURS,
-                    against=aim.column, least=aim.least, most=aim.most, slow=aim.slow,
+                    claim=aim.id, statement=aim.statement, source=f"{FAMILY}{name}",
+                    place=case.asked, point=Point(case.dtype, case.rows, case.cols),
+                    variant=aim.row, against=aim.column, least=aim.least, most=aim.most,
+                    slow=aim.slow,
                 )  # fmt: skip
+
+
+def _transformer() -> Iterator[Goal]:
+    yield Goal(
+        claim="G16.1", statement="distance of the loss curve from torch's, of what is allowed",
+        source=TRAINING, against="distance", variant=OURS, most=1.0,
+    )  # fmt: skip
+    for claim, column, what in (
+        ("G16.2", "peak_bytes", "peak memory of a step"),
+        ("G16.3", "step_ms", "time of a step"),
+    ):
+        for other in (TORCH, COMPILED):
+            yield Goal(
+                claim=claim, statement=f"{what} with torch's operators over that with ours",
+                source=TRAINING, place=other, against=column, variant=OURS, least=AHEAD,
+            )  # fmt: skip

@@ -8,6 +8,7 @@ missed   none of it does
 open     it reaches across, or is that of a single block
 stale    measured with other code than today's
 unknown  not measured
+no goal  not asked there: what it is compared with has no result, or is fast enough
 """
 
 import math
@@ -22,10 +23,9 @@ import pandera.pandas as pa
 import typer
 
 from experiments.claim import Condition, Measure
-from experiments.claims import recorded_sweep
 from experiments.counts import read_beside
 from experiments.estimate import Beside, NotApplicable, Recorded, estimate
-from experiments.family.operator import TORCH
+from experiments.family.operator import OURS, TORCH
 from experiments.family.tables import read_tidy
 from experiments.goal import (
     ALLOWED,
@@ -39,11 +39,13 @@ from experiments.goal import (
     PEERS,
     READ,
     TILED,
+    TRAINING,
     Goal,
     goals,
 )
 from experiments.layout import CONTIGUOUS
 from experiments.markdown import head, line
+from experiments.recorded import recorded_sweep
 from experiments.sanitizer import PLANTED
 from experiments.tables import (
     LAYOUTS,
@@ -54,9 +56,11 @@ from experiments.tables import (
     read_judged,
     validated,
 )
+from experiments.transformer import tables as trained
+from experiments.transformer.summary import summary
 from experiments.verdict import LEAST_BLOCKS
 
-OUTCOMES = ("met", "missed", "open", "stale", "unknown")
+OUTCOMES = ("met", "missed", "open", "stale", "unknown", "no goal")
 WORDS = (
     "A goal is met where the whole 95% interval over blocks lies where it shall, missed where none "
     "of it does, and open where it reaches across; speeds are formed inside a block."
@@ -69,6 +73,7 @@ _real = pa.Column(float, coerce=True, nullable=True)
 GOALS = pa.DataFrameSchema(
     {
         "source": _text,
+        "claim": _text,
         "goal": pa.Column(int, pa.Check.ge(1), coerce=True),
         "statement": _text,
         "measured": _text,
@@ -103,6 +108,10 @@ class Found:
     single: bool = False  # of one block: no interval
 
 
+class NoGoal(NotApplicable):
+    """Nothing is asked for at this place; the message says why."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a source has: its sweeps, and its other tables by name; what is missing is None."""
@@ -113,13 +122,14 @@ class Evidence:
     @classmethod
     def of(cls, folder: Path) -> "Evidence":
         """From results/<source>.  Raises BadTable naming the file that is none."""
-        names = {goal.source for goal in goals()} - set(TABLES)
+        names = {goal.source for goal in goals()} - {*TABLES, TRAINING}
         family = {name for name in names if name.startswith(FAMILY)}
         names -= family
         sweeps = {name: recorded_sweep(name, folder / "raw", folder / "tidy") for name in names}
         rivals = {name: with_rivals(found) if found else None for name, found in sweeps.items()}
         tables = {name: _table(folder, name) for name in TABLES}
-        return cls(rivals, tables | {name: _of_operator(folder, name) for name in family})
+        tables |= {name: _of_operator(folder, name) for name in family}
+        return cls(rivals, tables | {TRAINING: _trained(folder / f"{TRAINING}.csv")})
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame | None:
@@ -139,6 +149,16 @@ def _of_operator(folder: Path, source: str) -> pd.DataFrame | None:
     try:
         return read_tidy(path)
     except BadTable as error:
+        raise BadTable(f"{path} is not a table of this project: {error}") from error
+
+
+def _trained(path: Path) -> pd.DataFrame | None:
+    if not path.exists():
+        return None
+    try:
+        training = validated(trained.TRAINING, pd.read_csv(path))
+        return summary(training).assign(code_commit=training["code_commit"].iloc[0])
+    except (BadTable, OSError, ValueError) as error:
         raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
@@ -173,6 +193,8 @@ def find(goal: Goal, evidence: Evidence) -> Found:
     table = evidence.tables.get(goal.source)
     if goal.source.startswith(FAMILY):
         return _aimed(goal, table)
+    if goal.source == TRAINING:
+        return _learned(goal, table)
     if goal.source not in TABLES:
         return _speed(goal, evidence.sweeps.get(goal.source))
     if table is None:
@@ -220,26 +242,64 @@ def _aimed(goal: Goal, table: pd.DataFrame | None) -> Found:
         raise NotApplicable(f"{goal.source} was not measured")
     at = table[(table[POINT] == pd.Series(goal.point._asdict())[POINT]).all(axis=1)]
     at = at[at["asked"] == goal.place].set_index("implementation")
-    if goal.variant not in at.index:
+    if OURS not in at.index:
         raise NotApplicable(f"{goal.source} has no such row")
-    row, torch = at.loc[goal.variant], at.loc[TORCH] if TORCH in at.index else None
+    ours, torch = at.loc[OURS], at.loc[TORCH] if TORCH in at.index else None
+    if ours["status"] != "ok":
+        raise NotApplicable(f"{ours['status']}: {ours['reason']}")
+    if goal.variant not in at.index:
+        raise NoGoal(f"{goal.variant} is missing there")
+    row = at.loc[goal.variant]
     if row["status"] != "ok":
-        raise NotApplicable(f"{row['status']}: {row['reason']}")
+        raise NoGoal(f"{goal.variant} has no time there: {row['status']}: {row['reason']}")
     if math.isfinite(goal.slow):
         if torch is None or torch["status"] != "ok":
             told = "it is missing" if torch is None else f"{torch['status']}: {torch['reason']}"
-            raise NotApplicable(f"torch has no time there: {told}")
+            raise NoGoal(f"torch has no time there: {told}")
         if not torch["fraction_of_ceiling"] < goal.slow:
             reached = f"{torch['fraction_of_ceiling']:.2f} of the ceiling"
-            raise NotApplicable(f"no goal there: torch reaches {reached}")
+            raise NoGoal(f"torch reaches {reached}")
     value = row[goal.against]
     if math.isnan(value):
-        raise NotApplicable("nothing that it is compared with was timed")
+        raise NoGoal("nothing that it is compared with was timed")
     low, high = (row.get(f"{goal.against}_{end}", value) for end in ("low", "high"))
     # What has no interval is no time.
     single = f"{goal.against}_low" in row and row["n_blocks"] < LEAST_BLOCKS
-    note = f"{row['median_us']:,.4g} µs"
-    return Found(value, low, high, note=note, stale=bool(row["stale"]), single=single)
+    note = f"{ours['median_us']:,.4g} µs"
+    if goal.variant != OURS:
+        note += f"; {goal.variant}: {row['median_us']:,.4g} µs"
+    return Found(value, low, high, note=note, stale=bool(ours["stale"]), single=single)
+
+
+def _learned(goal: Goal, table: pd.DataFrame | None) -> Found:
+    """Of the transformer that was trained with ours, alone or beside another's."""
+    if table is None:
+        raise NotApplicable("no transformer was trained")
+    straight = table[~table["turned"]].set_index("operators")
+    for name in filter(None, (goal.variant, goal.place)):
+        if name not in straight.index:
+            raise NotApplicable(f"no transformer was trained with operators of {name}")
+    ours, column = straight.loc[goal.variant], goal.against
+    note = f"trained at {ours['code_commit'][:7]}"
+    if column == "distance":
+        value = ours["distance"] / ours["allowed"]
+        found = Found(value, value, value, note=note, single=ours["verdict"] == "open")
+    else:
+        found = _over(straight.loc[goal.place], ours, column, note)
+    if math.isnan(found.value):
+        raise NotApplicable(f"{column} was not measured")
+    return found
+
+
+def _over(other: pd.Series, ours: pd.Series, column: str, note: str) -> Found:
+    """``other`` over ``ours``; an interval is the widest that those of both allow."""
+    stem, _, unit = column.rpartition("_")
+    low, high = (f"{stem}_{end}_{unit}" for end in ("low", "high"))
+    value = other[column] / ours[column]
+    if low not in ours:
+        return Found(value, value, value, note=note)
+    return Found(value, other[low] / ours[high], other[high] / ours[low], note=note,
+                 single=ours["runs"] < LEAST_BLOCKS)  # fmt: skip
 
 
 def _speed(goal: Goal, recorded: Recorded | None) -> Found:
@@ -291,10 +351,12 @@ def evaluate(evidence: Evidence, source: str) -> pd.DataFrame:
             found = find(goal, evidence)
             word, note = outcome(goal, found), found.note
         except NotApplicable as error:
-            found, word, note = Found(math.nan, noise=math.nan), "unknown", str(error)
+            word, note = "no goal" if isinstance(error, NoGoal) else "unknown", str(error)
+            found = Found(math.nan, noise=math.nan)
         rows.append(
             {
-                "source": source, "goal": goal.number, "statement": goal.statement,
+                "source": source, "claim": goal.claim, "goal": goal.number,
+                "statement": goal.statement,
                 "measured": goal.source, "place": goal.place, **goal.point._asdict(),
                 "value": found.value, "low": found.low, "high": found.high,
                 "noise": found.noise, "least": goal.least, "most": goal.most,
@@ -310,36 +372,37 @@ def read_outcomes(path: Path) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A GOALS table for people: a line a goal, then every place where one is not met."""
+    """A GOALS table for people: a line a claim, then every place where one is not met."""
     source = table["source"].iloc[0]
-    heads = ["goal", "what", "shall be", "places", *OUTCOMES, "reached"]
+    heads = ["id", "what", "shall be", "places", *OUTCOMES, "reached"]
     lines = [f"Goals on {source}: {told(table)}.", "", WORDS, "", *head(heads)]
-    for (number, statement, shall), mine in by_goal(table):
+    for (claim, statement, shall), mine in by_claim(table):
         counts = mine["outcome"].value_counts()
-        cells = [number, statement, shall, len(mine), *(counts.get(word, 0) for word in OUTCOMES)]
+        cells = [claim, statement, shall, len(mine), *(counts.get(word, 0) for word in OUTCOMES)]
         lines.append(line([*cells, reached(mine)]))
     short = table[table["outcome"].isin(["missed", "open", "stale"])]
     if len(short):
-        heads = ["goal", "what", "where", "reached", "shall be", "noise", "", ""]
+        heads = ["id", "what", "where", "reached", "shall be", "noise", "", ""]
         lines += ["", "Not met:", "", *head(heads)]
-        for (number, statement, shall), mine in by_goal(short):
+        for (claim, statement, shall), mine in by_claim(short):
             for row in mine.to_dict("records"):
-                cells = [number, statement, where(row), interval_text(row), shall]
+                cells = [claim, statement, where(row), interval_text(row), shall]
                 cells += [f"{row['noise']:.1%}", f"**{row['outcome']}**", row["note"]]
                 lines.append(line(cells))
-    unknown = table[table["outcome"] == "unknown"]
-    if len(unknown):
-        heads = ["goal", "what", "places", "why"]
-        lines += ["", "Unknown:", "", *head(heads)]
-        for (number, statement, why), mine in unknown.groupby(["goal", "statement", "note"]):
-            lines.append(line([number, statement, len(mine), why]))
+    for word in ("unknown", "no goal"):
+        some = table[table["outcome"] == word]
+        if len(some):
+            lines += ["", f"{word.capitalize()}:", "", *head(["id", "what", "places", "why"])]
+        for key, mine in some.groupby(["claim", "statement", "note"], sort=False):
+            claim, statement, why = key
+            lines.append(line([claim, statement, len(mine), why]))
     return "\n".join(lines) + "\n"
 
 
-def by_goal(table: pd.DataFrame) -> Iterator[tuple[tuple[int, str, str], pd.DataFrame]]:
-    """The rows of each goal, under its number, its statement and what shall be."""
+def by_claim(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+    """The rows of each claim, under its id, its statement and what shall be."""
     shall = [_shall(least, most) for least, most in zip(table["least"], table["most"], strict=True)]
-    yield from table.groupby(["goal", "statement", pd.Series(shall, table.index)], sort=False)
+    yield from table.groupby(["claim", "statement", pd.Series(shall, table.index)], sort=False)
 
 
 def _shall(least: float, most: float) -> str:
@@ -356,8 +419,12 @@ def told(table: pd.DataFrame) -> str:
 
 def reached(table: pd.DataFrame) -> str:
     """The least and the most value."""
-    known = table["value"].dropna()
-    return f"{known.min():.3f} to {known.max():.3f}" if len(known) else "–"
+    return between(table["value"].min(), table["value"].max())
+
+
+def between(least: float, most: float) -> str:
+    """Two values, as '0.97 to 1.02'; a dash where there are none."""
+    return "–" if math.isnan(least) else f"{least:.3f} to {most:.3f}"
 
 
 def interval_text(row: dict[str, Any]) -> str:

@@ -32,6 +32,9 @@ TRANSFORMER_FIGURES: dict[str, str] = {
     "decoding": "decoding.csv",
 }
 
+# That of the operators' errors, which are measured with them.
+FAMILY_FIGURES: dict[str, str] = {"operator_accuracy": "family/accuracy.csv"}
+
 # Those of the operators beside the softmax, each with the script that draws its table.
 OPERATOR_FIGURES: dict[str, str] = {
     "factors": "operators",

@@ -17,6 +17,7 @@ import typst
 
 from experiments.claim import read_claims
 from experiments.claims import BUILD, read_verdicts, value_text
+from experiments.own import PUBLICATION
 from experiments.tables import BadTable
 from experiments.verdict import VERDICTS
 from kernels.registry import ROOT
@@ -45,7 +46,8 @@ def data(folder: Path, text: str) -> dict[str, Any]:
     asked = read_facts([FACTS])
     if unknown := [name for name in named(FACT, text) if name not in asked]:
         raise BadPaper(f"{TEXT} prints the fact '{unknown[0]}', which {FACTS} does not ask for")
-    claims: list[dict[str, Any]] = read_verdicts(folder / "claims.csv").to_dict("records")
+    every: list[dict[str, Any]] = read_verdicts(folder / "claims.csv").to_dict("records")
+    claims = [row for row in every if row["publication"] != PUBLICATION]
     return {
         "figures": {name: _in_root(_figure(name, folder)) for name in named(FIGURE, text)},
         "facts": {

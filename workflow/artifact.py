@@ -12,11 +12,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.claim import Claim, read_claims
+from experiments.goal import FAMILY, goals
+from experiments.own import PUBLICATION
 from experiments.sweeps import SWEEPS
 from experiments.tables import read_raw
 from experiments.variation import variation
 from experiments.verdict import VERDICTS
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from workflow import minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
@@ -35,6 +43,8 @@ class BadVerdicts(ValueError):
 class Row(NamedTuple):
     """A claim in docs/verdicts.md: its value with its interval, its verdict and the whole cell."""
 
+    statement: str
+    condition: str
     value: str
     verdict: str
     told: str
@@ -60,7 +70,7 @@ EXPERIMENTS = (
     Experiment("profile", "GPU, `ncu`", PROFILE_FIGURES, "profile"),
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
     Experiment("transformer", BY_NAME, tuple(TRANSFORMER_FIGURES), "transformer"),
-    Experiment("family", BY_NAME, tuple(OPERATOR_FIGURES)),
+    Experiment("family", BY_NAME, (*OPERATOR_FIGURES, *FAMILY_FIGURES)),
     Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
     Experiment("paper", ABOVE, ("paper.pdf",)),
     Experiment("blog", ABOVE, ("blog.html",)),
@@ -73,13 +83,14 @@ def verdicts(path: Path = VERDICTS_FILE) -> dict[str, Row]:
     found = {}
     for line in path.read_text().splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not cells or not re.fullmatch(r"C\d+", cells[0]):
+        if not cells or not re.fullmatch(r"C\d+|G\d+\.\d+", cells[0]):
             continue
         word = re.match(r"\*\*(.+?)\*\*", cells[-1])
         if len(cells) != 7 or word is None or word[1] not in VERDICTS:
             raise BadVerdicts(f"{path}, {cells[0]}: expected seven cells that end with a verdict")
-        found[cells[0]] = Row(cells[-2], word[1], cells[-1])
-    if missing := [claim.id for claim in read_claims() if claim.id not in found]:
+        found[cells[0]] = Row(cells[2], cells[4], cells[5], word[1], cells[6])
+    known = [*(claim.id for claim in read_claims()), *own()]
+    if missing := [name for name in known if name not in found]:
         raise BadVerdicts(
             f"{path} has no {', '.join(missing)}: snakemake --cores 1 claims --config "
             "source=archive, and copy its claims.md there"
@@ -94,18 +105,31 @@ def decided_by(claim: Claim) -> str:
     return claim.measure.sweep or "figures"
 
 
+def own() -> dict[str, tuple[str, ...]]:
+    """Our own claims by id: the experiments that decide each."""
+    of = {"layouts": "figures", "sanitizer": "sanitize", "training": "transformer"}
+    found: dict[str, dict[str, None]] = {}
+    for goal in goals():
+        name = "family" if goal.source.startswith(FAMILY) else of.get(goal.source, goal.source)
+        found.setdefault(goal.claim, {})[name] = None
+    return {claim: tuple(names) for claim, names in found.items()}
+
+
 def claims_summary() -> str:
-    """A row a publication: its claims, counted by verdict."""
+    """A row a publication: its claims, counted by verdict; then a row of our own."""
     rows, known = Counter(), verdicts()
     for claim in read_claims():
         rows[claim.publication, known[claim.id].verdict] += 1
-    words = [word for word in VERDICTS if any(key[1] == word for key in rows)]
+    mine = Counter(known[name].verdict for name in own())
+    words = [word for word in VERDICTS if mine[word] or any(key[1] == word for key in rows)]
     lines = []
     for publication in dict.fromkeys(claim.publication for claim in read_claims()):
         counts = [rows[publication, word] for word in words]
         lines.append([publication, str(sum(counts)), *(str(count or NONE) for count in counts)])
     totals = [sum(rows[key] for key in rows if key[1] == word) for word in words]
-    lines.append(["all", str(sum(totals)), *map(str, totals)])
+    lines.append(["all publications", str(sum(totals)), *(str(n or NONE) for n in totals)])
+    counts = [str(mine[word] or NONE) for word in words]
+    lines.append([f"our {PUBLICATION}", str(mine.total()), *counts])
     return table(["from", "claims", *words], lines)
 
 
@@ -124,6 +148,21 @@ def claims() -> str:
     )
 
 
+def own_claims() -> str:
+    """The same of our own."""
+    known = verdicts()
+    return table(
+        ["id", "claim", "experiments", "holds if", "archive", "verdict"],
+        (
+            [
+                *(name, known[name].statement, ", ".join(f"`{target}`" for target in by)),
+                *(known[name].condition, known[name].value, known[name].told),
+            ]
+            for name, by in own().items()
+        ),
+    )
+
+
 def experiments() -> str:
     """A row an experiment: command, needs, minutes, results, claims, variation."""
     heads = ["command", "needs", "minutes", "makes", "decides", "expected variation"]
@@ -131,17 +170,23 @@ def experiments() -> str:
 
 
 def _experiment(experiment: Experiment) -> list[str]:
-    decided = [claim.id for claim in read_claims() if decided_by(claim) == experiment.target]
-    told = Counter(verdicts()[name].verdict for name in decided)
-    summary = ", ".join(f"{told[word]} {word}" for word in VERDICTS if word in told)
+    published = [claim.id for claim in read_claims() if decided_by(claim) == experiment.target]
+    mine = [name for name, by in own().items() if experiment.target in by]
     return [
         f"`snakemake --cores 1 {experiment.target}`",
         experiment.needs,
         took(experiment.times),
         ", ".join(f"`{name}`" for name in experiment.makes) or NONE,
-        f"{', '.join(decided)} ({summary})" if decided else NONE,
+        "; ".join(_told(names) for names in (published, mine) if names) or NONE,
         varies(experiment.target),
     ]
+
+
+def _told(names: list[str]) -> str:
+    """Some claims, and how many of them have which verdict."""
+    counts = Counter(verdicts()[name].verdict for name in names)
+    summary = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if word in counts)
+    return f"{', '.join(names)} ({summary})"
 
 
 def sweep_minutes() -> str:
@@ -188,6 +233,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "experiments": experiments,
     "minutes": sweep_minutes,
     "operators": operators,
+    "own claims": own_claims,
     "full minutes": full,
     "workflow": rule_graph,
 }

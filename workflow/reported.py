@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from workflow.tables import PROFILE_FIGURES
 
 CAPTIONS = Path(__file__).parent / "report"
@@ -14,7 +20,7 @@ def category(figure: str) -> str:
     """The heading under which ``figure`` stands."""
     if figure in FIGURES:
         return "Sweeps"
-    if figure in OPERATOR_FIGURES:
+    if figure in OPERATOR_FIGURES or figure in FAMILY_FIGURES:
         return "Operators beside the softmax"
     if figure in PROFILE_FIGURES:
         return "Counted by Nsight Compute"

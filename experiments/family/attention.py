@@ -18,12 +18,14 @@ from experiments.family.later import torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Call,
     Case,
     Error,
     Implementation,
     Operator,
     Refused,
+    ahead,
 )
 
 if TYPE_CHECKING:
@@ -68,32 +70,45 @@ CASES = tuple(
 
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
     """Queries, keys and values (B, H, S, D), normal; some keys are larger: weights differ."""
+    q = torch.empty(case.shape, dtype=getattr(torch, case.dtype), device=device)
     generator = torch.Generator(device).manual_seed(seed)
-    dtype = getattr(torch, case.dtype)
-    q, k, v = (
-        torch.empty(case.shape, dtype=dtype, device=device).normal_(generator=generator)
-        for _ in range(3)
-    )
+    return _beside(q.normal_(generator=generator), generator)
+
+
+def _beside(q: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    k, v = (torch.empty_like(q).normal_(generator=generator) for _ in range(2))
     k[:, :, ::10] *= 2
     return q, k, v
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
+    """The same, with queries from ``x``."""
+    return _beside(x.view(case.shape), torch.Generator(x.device).manual_seed(seed))
+
+
+def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Of a result a unit is that of the weighted sum of the values' magnitudes."""
+    q, k, v = tensors
+    seen = torch.ones(case.cols, case.cols, dtype=torch.bool, device=q.device)
+    return _weighted(q, k, v, seen.tril() if is_causal(case) else None)
+
+
+def _weighted(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
+    scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
+    if seen is not None:
+        scores = scores.masked_fill(~seen, -math.inf)
+    weights, v = torch.softmax(scores, -1), v.double()
+    return weights @ v, weights @ v.abs()
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
     """Of some queries of every head, relative to the weighted sum of the values' magnitudes."""
     q, k, v = tensors
-    length, dim = case.shape[2:]
+    length = case.shape[2]
     at = torch.linspace(0, length - 1, min(CHECKED, length), device=q.device).long()
     seen = torch.arange(length, device=q.device) <= at[:, None] if is_causal(case) else None
-
-    def exact(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        scores = q.double() @ k.double().mT / math.sqrt(dim)
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -math.inf)
-        weights, v = torch.softmax(scores, -1), v.double()
-        return weights @ v, weights @ v.abs()
-
     heads = (t.flatten(0, 1) for t in (q[:, :, at], k, v))
-    value = largest_error(result[:, :, at].flatten(0, 1), exact, *heads)
+    value = largest_error(result[:, :, at].flatten(0, 1), partial(_weighted, seen=seen), *heads)
     return Error(value, TOLERANCE[case.dtype], "error relative to the values'")
 
 
@@ -176,4 +191,23 @@ OPERATOR = Operator(
         Implementation("unfused", unfused),
     ),
     code=("attention_api.py", "triton/triton_attention.py"),
+    accuracy=Accuracy(
+        cases=tuple(
+            of_tokens(causal, "float32", length, dim, 2 * length, 2 * dim)
+            for causal in (False, True)
+            for dim, length in ((64, 781), (128, 1024))
+        ),
+        small=tuple(of_tokens(causal, "float32", 33, 8, 66, 16) for causal in (False, True)),
+        given=given,
+        exact=in_float64,
+        # Of queries, which are no scores.
+        cols=lambda case: case.shape[-1],
+        but=("shifted by 1e4", "-inf masks"),
+    ),
+    aims=(
+        ahead("G15.1", "attention", TORCH),
+        ahead("G15.2", "attention", "torch_flash"),
+        ahead("G15.3", "attention", "torch_efficient"),
+        ahead("G15.4", "attention", "unfused"),
+    ),
 )

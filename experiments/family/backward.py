@@ -15,6 +15,7 @@ from experiments.family.later import backward, check, launch, operators, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Aim,
     Call,
     Case,
@@ -22,11 +23,13 @@ from experiments.family.operator import (
     Implementation,
     Operator,
     Refused,
+    ahead,
     chosen,
     filled,
     in_rows,
 )
 from experiments.family.others import COMPILED, compiled
+from experiments.grids import ACCURACY_SHAPES, ACCURACY_SMALL
 from experiments.sweeps.sweep import powers
 
 if TYPE_CHECKING:
@@ -52,8 +55,12 @@ CASES = tuple(
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
     """A gradient, what the softmax (or its logarithm) of planted input gave, and an output."""
     x = check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed)
+    return given(case, x, seed)
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
     y = torch.log_softmax(x, -1) if case.asked == LOG else torch.softmax(x, -1)
-    generator = torch.Generator(device).manual_seed(seed + 1)
+    generator = torch.Generator(x.device).manual_seed(seed + 1)
     grad = torch.empty_like(x).normal_(generator=generator)
     return grad, y, x  # memory of the input is the output's
 
@@ -62,21 +69,21 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
     """Relative to the magnitudes that are summed: what cancels has no digits to compare."""
     tolerance, least = exact.relative(case)
 
-    def of_softmax(g: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        g, y = g.double(), y.double()
-        products = g * y
-        target = y * (g - products.sum(-1, keepdim=True))
-        unit = y * (g.abs() + products.abs_().sum(-1, keepdim=True))
+    def of_rows(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        target, unit = in_float64(case, tensors)
         return target, unit.clamp_min(least)
 
-    def of_logarithm(g: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        g, p = g.double(), y.double().exp_()
-        target = g - p * g.sum(-1, keepdim=True)
-        unit = g.abs() + p * g.abs().sum(-1, keepdim=True)
-        return target, unit.clamp_min(least)
+    return Error(exact.largest_error(result, of_rows, *tensors[:2]), tolerance)
 
-    found = of_logarithm if case.asked == LOG else of_softmax
-    return Error(exact.largest_error(result, found, *tensors[:2]), tolerance)
+
+def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    g, y = (t.double() for t in tensors[:2])
+    if case.asked == LOG:
+        p = y.exp_()
+        return g - p * g.sum(-1, keepdim=True), g.abs() + p * g.abs().sum(-1, keepdim=True)
+    products = g * y
+    target = y * (g - products.sum(-1, keepdim=True))
+    return target, y * (g.abs() + products.abs_().sum(-1, keepdim=True))
 
 
 def n_bytes(case: Case) -> int:
@@ -185,7 +192,20 @@ OPERATOR = Operator(
         "frontier/backward_*.cu",
         "frontier/tables/backward/*.json",
     ),
-    aims=(
-        Aim(10, "fraction of torch.add's speed of gradients", "fraction_of_ceiling", least=0.95),
+    accuracy=Accuracy(
+        cases=tuple(in_rows(a, "float32", *s) for a in (SOFTMAX, LOG) for s in ACCURACY_SHAPES),
+        small=tuple(in_rows(a, "float32", *s) for a in (SOFTMAX, LOG) for s in ACCURACY_SMALL),
+        given=given,
+        exact=in_float64,
     ),
-)
+    aims=(
+        Aim(
+            "G10.1", "fraction of torch.add's speed of gradients", "fraction_of_ceiling",
+            least=0.95,
+        ),
+        ahead("G10.2", "gradients", TORCH),
+        ahead("G10.3", "gradients", COMPILED),
+        ahead("G10.4", "gradients", "liger"),
+        ahead("G10.5", "gradients", "quack"),
+    ),
+)  # fmt: skip

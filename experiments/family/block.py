@@ -29,6 +29,7 @@ from experiments.block import CALL_LIMIT_NS
 from experiments.check import Reference
 from experiments.examine import GpuLost, raise_if_lost
 from experiments.family import operator_of
+from experiments.family.attempt import attempt, out_of_memory
 from experiments.family.fingerprint import sha256_of
 from experiments.family.operator import (
     ANOTHER_MACHINE,
@@ -37,13 +38,11 @@ from experiments.family.operator import (
     Call,
     Case,
     Implementation,
-    Refused,
 )
 from experiments.family.tables import RAW, SCHEMA_VERSION
 from experiments.hardware import collect, commit, environment_sha256
 from experiments.nvml import Reading, Sampler
 from experiments.tables import validated, write_raw
-from kernels.launch import Unavailable
 
 SLOW_SAMPLES = 3
 CRASHES = "crashes.jsonl"
@@ -149,18 +148,9 @@ class Block:
         key = self._begin(each, case)
         if key in self.crashed:
             return Outcome("skipped", f"took the GPU away in an earlier run: {self.crashed[key]}")
-        try:
-            outcome = self._checked(each, case, tensors)
-        except (Refused, Unavailable) as error:
-            return Outcome("skipped", str(error))
-        except ImportError as error:
-            return Outcome("skipped", f"it needs what is not installed: {error}")
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            return Outcome("skipped", out_of_memory(case))
-        except Exception as error:  # compilers and drivers raise types of their own
-            raise_if_lost(error, self.device)
-            return Outcome("skipped", f"{type(error).__name__}: {first_line(error)}")
+        outcome, reason = attempt(case, self.device, lambda: self._checked(each, case, tensors))
+        if outcome is None:
+            return Outcome("skipped", reason)
         if outcome.status == "wrong":
             logging.warning("wrong: %s at %s: %s", each.name, case, outcome.reason)
         return outcome
@@ -296,14 +286,6 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(one, Tensor):
         return bool(torch.equal(one, other))
     return all(equal(mine, its) for mine, its in zip(one, other, strict=True))
-
-
-def out_of_memory(case: Case) -> str:
-    return f"out of device memory: the input alone takes {case.tensor_bytes / 2**30:.2f} GiB"
-
-
-def first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def read_crashes(path: Path) -> list[Crash]:

@@ -7,6 +7,7 @@ is and compiled, Liger's function and QuACK's, the latter two in place as well.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import kernels
@@ -15,16 +16,19 @@ from experiments.family.later import check, launch, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Aim,
     Call,
     Case,
     Error,
     Implementation,
     Operator,
+    ahead,
     chosen,
     in_rows,
 )
 from experiments.family.others import COMPILED, compiled, copies
+from experiments.grids import ACCURACY_SHAPES, ACCURACY_SMALL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +49,27 @@ EXTRA_SHARE = 0.01
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
     """Planted logits, and a class of each row."""
     x = check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed)
-    generator = torch.Generator(device).manual_seed(seed + 1)
-    return x, torch.randint(case.cols, (case.rows,), generator=generator, device=device)
+    return given(case, x, seed)
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
+    """Where a logit is -inf, its class is not the row's: that is 0 instead."""
+    generator = torch.Generator(x.device).manual_seed(seed + 1)
+    target = torch.randint(case.cols, (case.rows,), generator=generator, device=x.device)
+    hidden = x.gather(1, target[:, None]).squeeze(1) == -math.inf
+    return x, target.masked_fill_(hidden, 0)
+
+
+def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Of a gradient a unit is that of what is subtracted, or of 1/N where that is more."""
+    x, target = tensors
+    if case.asked == LOSS:
+        right = _losses(x, target).mean()
+        return right, right.abs().clamp_min(1.0)
+    p = torch.softmax(x.double(), -1)
+    one = torch.zeros_like(p).scatter_(1, target[:, None], 1.0)
+    unit = p.clamp_min(1 / case.cols) + one
+    return (p - one) / case.rows, unit / case.rows
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
@@ -54,15 +77,9 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
     x, target = tensors
     if case.asked == LOSS:
         tolerance, _ = exact.relative(case)
-        right = _losses(x, target).mean()
-        return Error(float((result.double() - right).abs() / right.abs().clamp_min(1.0)), tolerance)
-
-    def of_rows(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        p = torch.softmax(x.double(), -1)
-        one = torch.zeros_like(p).scatter_(1, target[:, None], 1.0)
-        unit = p.clamp_min(1 / case.cols) + one
-        return (p - one) / case.rows, unit / case.rows
-
+        right, unit = in_float64(case, tensors)
+        return Error(float((result.double() - right).abs() / unit), tolerance)
+    of_rows = lambda *some: in_float64(case, some)  # noqa: E731
     return Error(exact.largest_error(result, of_rows, x, target), ROUNDED[case.dtype])
 
 
@@ -154,10 +171,20 @@ OPERATOR = Operator(
         "cross_entropy_api.py", "cross_entropy_ops.py", "frontier/cross_entropy.py",
         "frontier/cross_entropy_*.cu", "frontier/tables/cross_entropy/*.json",
     ),
+    accuracy=Accuracy(
+        cases=tuple(in_rows(a, "float32", *s) for a in (LOSS, GRADIENT) for s in ACCURACY_SHAPES),
+        small=tuple(in_rows(a, "float32", *s) for a in (LOSS, GRADIENT) for s in ACCURACY_SMALL),
+        given=given,
+        exact=in_float64,
+    ),
     aims=(
         Aim(
-            11, "memory of a cross-entropy beyond its logits, of theirs", "extra_share",
+            "G11.1", "memory of a cross-entropy beyond its logits, of theirs", "extra_share",
             most=EXTRA_SHARE,
         ),
+        ahead("G11.2", "a cross-entropy", TORCH),
+        ahead("G11.3", "a cross-entropy", COMPILED),
+        ahead("G11.4", "a cross-entropy", "liger"),
+        ahead("G11.5", "a cross-entropy", "quack"),
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from experiments.family.later import check, torch
@@ -44,26 +45,29 @@ def flat(x: Tensor) -> Tensor:
     return x.reshape(-1, x.shape[-1])
 
 
+def softmax(x: Tensor, factor: float = 1.0, least: float = 0.0) -> tuple[Tensor, Tensor]:
+    """``factor`` * softmax(``x``), whose errors are relative to each element."""
+    target = torch.softmax(x.double(), -1) * factor
+    return target, target.clamp_min(least)
+
+
+def log_softmax(x: Tensor) -> tuple[Tensor, Tensor]:
+    """log_softmax(``x``), whose errors are relative to each element, and to 1 if that is more."""
+    target = torch.log_softmax(x.double(), -1)
+    return target, target.abs().clamp_min(1.0)
+
+
 def softmax_error(case: Case, x: Tensor, y: Tensor, factor: float = 1.0) -> Error:
-    """Of ``y`` = ``factor`` * softmax(``x``), both (..., cols), relative to each element."""
+    """Of ``y`` = ``factor`` * softmax(``x``), both (..., cols)."""
     tolerance, least = relative(case)
-
-    def exact(x: Tensor) -> tuple[Tensor, Tensor]:
-        target = torch.softmax(x.double(), -1) * factor
-        return target, target.clamp_min(least)
-
+    exact = partial(softmax, factor=factor, least=least)
     return Error(largest_error(flat(y), exact, flat(x)), tolerance)
 
 
 def log_softmax_error(case: Case, x: Tensor, y: Tensor) -> Error:
-    """Of ``y`` = log_softmax(``x``), relative to each element, and to 1 where that is nearer 0."""
+    """Of ``y`` = log_softmax(``x``), both (..., cols)."""
     tolerance, _ = relative(case)
-
-    def exact(x: Tensor) -> tuple[Tensor, Tensor]:
-        target = torch.log_softmax(x.double(), -1)
-        return target, target.abs().clamp_min(1.0)
-
-    return Error(largest_error(flat(y), exact, flat(x)), tolerance)
+    return Error(largest_error(flat(y), log_softmax, flat(x)), tolerance)
 
 
 def equal_bits(x: Tensor, y: Tensor) -> Error:

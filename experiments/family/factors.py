@@ -15,6 +15,7 @@ from experiments.family.later import check, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Aim,
     Call,
     Case,
@@ -26,6 +27,7 @@ from experiments.family.operator import (
     in_rows,
 )
 from experiments.family.others import COMPILED, PLAIN_SOFTMAX, compiled, copies
+from experiments.grids import ACCURACY_SHAPES, ACCURACY_SMALL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +46,16 @@ CASES = tuple(
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
     """Planted input, and where a copy of it goes."""
     x = check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed)
+    return given(case, x, seed)
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
     return x, torch.empty_like(x)
+
+
+def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    x = tensors[0].double()
+    return exact.log_softmax(x) if case.asked == LOG else exact.softmax(x * SCALE, FACTOR)
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
@@ -100,7 +111,16 @@ OPERATOR = Operator(
         "frontier/tables/factors/*.json",
         "regimes",
     ),
-    aims=(
-        Aim(7, "speed of logarithms and factors over the plain softmax", "fraction_of_plain", 0.95),
+    accuracy=Accuracy(
+        cases=tuple(in_rows(a, "float32", *s) for a in (LOG, FACTORS) for s in ACCURACY_SHAPES),
+        small=tuple(in_rows(a, "float32", *s) for a in (LOG, FACTORS) for s in ACCURACY_SMALL),
+        given=given,
+        exact=in_float64,
     ),
-)
+    aims=(
+        Aim(
+            "G7.1", "speed of logarithms and factors over the plain softmax", "fraction_of_plain",
+            least=0.95,
+        ),
+    ),
+)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kernels.registry import ELEMENT_BYTES
@@ -116,17 +117,45 @@ class Implementation:
 
 @dataclass(frozen=True)
 class Aim:
-    """Goal ``number``: where a column of the tidy table, of ``ours``, shall lie.
+    """Claim ``id``: where a column of the tidy table shall lie, in the row of ours or of ``row``.
 
-    Where ``slow`` is given, only at cases at which torch reaches a smaller fraction of the ceiling.
+    The id is G, the goal's number, and its own; it stays, since others cite it.  ``row`` names an
+    implementation that ours is compared with.  Where ``slow`` is given, only cases count at which
+    torch reaches a smaller fraction of the ceiling.
     """
 
-    number: int
+    id: str
     statement: str
     column: str
     least: float = -math.inf
     most: float = math.inf
     slow: float = math.inf
+    row: str = OURS
+
+
+def ahead(id: str, what: str, other: str, least: float = 1.0) -> Aim:
+    """Ours is at least so many times as fast as the implementation ``other``, where that runs."""
+    return Aim(id, f"speed of {what} over {other}", "speedup_of_ours", least, row=other)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How errors are counted in units of the last place, by kind of input.
+
+    cases   of some dtype: each is asked in all
+    small   the same on a CPU
+    given   the operator's tensors from a case, its input (rows, cols) and a seed
+    exact   of them: the result in float64, and the magnitudes in whose last places errors count
+    cols    of that input, where a case's are something else
+    but     kinds of input that make no sense
+    """
+
+    cases: tuple[Case, ...]
+    small: tuple[Case, ...]
+    given: Callable[[Case, Tensor, int], tuple[Tensor, ...]]
+    exact: Callable[[Case, tuple[Tensor, ...]], tuple[Tensor, Tensor]]
+    cols: Callable[[Case], int] = attrgetter("cols")
+    but: tuple[str, ...] = ()
 
 
 def _no_flops(case: Case) -> float:
@@ -143,6 +172,7 @@ class Operator:
     flops     floating-point operations, where these are what counts
     code      patterns of the files in kernels/ that serve ``ours``
     quick     the cases of a quick run, some of ``cases``
+    accuracy  how its errors are counted; None where nothing is rounded that others do not round
     waits     whether callers' waits are timed, and not what the device takes
     """
 
@@ -157,6 +187,7 @@ class Operator:
     outputs: int = 0
     flops: Callable[[Case], float] = _no_flops
     aims: tuple[Aim, ...] = ()
+    accuracy: Accuracy | None = None
     waits: bool = False
 
     def __post_init__(self) -> None:

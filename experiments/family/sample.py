@@ -20,6 +20,7 @@ from experiments.family.operator import (
     Error,
     Implementation,
     Operator,
+    ahead,
     chosen,
     in_rows,
 )
@@ -153,4 +154,5 @@ OPERATOR = Operator(
         "frontier/sampling.cu",
         "frontier/nucleus.cu",
     ),
+    aims=(ahead("G14.1", "sampling", TORCH, 2.0), ahead("G14.2", "sampling", "flashinfer")),
 )

@@ -107,6 +107,10 @@ TIDY = pa.DataFrameSchema(
         "speedup_vs_torch": _above_0,
         "speedup_vs_torch_low": _above_0,
         "speedup_vs_torch_high": _above_0,
+        # By how much ours is faster than this one.
+        "speedup_of_ours": _above_0,
+        "speedup_of_ours_low": _above_0,
+        "speedup_of_ours_high": _above_0,
         "extra_bytes": pa.Column(float, pa.Check.ge(0), **_real),
         "extra_share": pa.Column(float, pa.Check.ge(0), **_real),
         "n_blocks": _count,
@@ -117,6 +121,25 @@ TIDY = pa.DataFrameSchema(
         "stale": pa.Column(bool, coerce=True),
     },
     unique=["implementation", *CASE],
+    strict=True,
+    ordered=True,
+)
+
+# One row a (implementation, case, kind of input): results/<source>/family/accuracy.csv.
+ACCURACY = pa.DataFrameSchema(
+    {
+        "operator": pa.Column(str, **_text),
+        "implementation": pa.Column(str, **_text),
+        **_CASE,
+        "input": pa.Column(str, **_text),
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        "max_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "mean_ulps": pa.Column(float, pa.Check.ge(0), **_real),
+        "kernel_sha256": _sha256,
+        "code_commit": pa.Column(str, **_text),
+    },
+    unique=["operator", "implementation", *CASE, "input"],
     strict=True,
     ordered=True,
 )

@@ -82,6 +82,7 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
         ("fraction_of_ceiling", ceiling, "speed"),
         ("fraction_of_plain", PLAIN, "speed"),
         ("speedup_vs_torch", TORCH, "rate"),
+        ("speedup_of_ours", OURS, "block_ns"),
     ):
         other = blocks.loc[blocks["implementation"] == against, [*PLACE, of]]
         blocks = blocks.merge(other.rename(columns={of: "other"}), on=PLACE, how="left")
@@ -99,7 +100,8 @@ def _summaries(timed: pd.DataFrame) -> pd.DataFrame:
     }
     grouped = blocks.groupby(KEYS)
     columns |= _interval(grouped["block_ns"], ("median_us", "ci_low_us", "ci_high_us"), 1e3)
-    for name in ("tflops", "fraction_of_ceiling", "fraction_of_plain", "speedup_vs_torch"):
+    ratios = "fraction_of_ceiling", "fraction_of_plain", "speedup_vs_torch", "speedup_of_ours"
+    for name in ("tflops", *ratios):
         columns |= _interval(grouped[name], (name, f"{name}_low", f"{name}_high"))
     columns["gbps"] = pd.Series(
         gbps(grouped["ideal_bytes"].first(), columns["median_us"])  # pyright: ignore[reportArgumentType]

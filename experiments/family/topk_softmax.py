@@ -14,15 +14,18 @@ from experiments.family.later import check, launch, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Call,
     Case,
     Error,
     Implementation,
     Operator,
+    ahead,
     chosen,
     in_rows,
 )
 from experiments.family.others import COMPILED, compiled, copies
+from experiments.grids import ACCURACY_SHAPES, ACCURACY_SMALL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +57,16 @@ CASES = tuple(
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
     """Planted logits."""
     return (check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed),)
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
+    return (x,)
+
+
+def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Of the values; where they are is right or wrong."""
+    values = torch.softmax(tensors[0].double(), -1).topk(k_of(case)).values
+    return values, values
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
@@ -126,4 +139,15 @@ OPERATOR = Operator(
         *copies(),
     ),
     code=("topk.py", "frontier/choice.py", "frontier/topk.cu"),
+    accuracy=Accuracy(
+        cases=tuple(in_rows(asked(50), "float32", *shape) for shape in ACCURACY_SHAPES),
+        small=tuple(in_rows(asked(50), "float32", *shape) for shape in ACCURACY_SMALL),
+        given=given,
+        exact=in_float64,
+    ),
+    aims=(
+        ahead("G13.1", "a top-k softmax", TORCH, 2.0),
+        ahead("G13.2", "a top-k softmax", COMPILED),
+        ahead("G13.3", "a top-k softmax", "flashinfer"),
+    ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.claim import Measure
-from experiments.claims import recorded_sweep
+from experiments.recorded import recorded_sweep
 from experiments.tables import BadTable
 from experiments.tidy import interval
 from figures.look import look

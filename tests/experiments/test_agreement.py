@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.agreement import AGREE, BUILD, DIFFER, NOT_ARCHIVED, NOT_HERE, UNDECIDED
-from experiments.claims import CLAIMS
+from experiments.claims import CLAIMS, read_verdicts
 from experiments.goals import GOALS
 from experiments.tables import validated
 from tests.commands import module
@@ -29,10 +29,10 @@ def claim(number: int, source: str, verdict: str, value: float, **changes: Any) 
 
 def goal(cols: int, source: str, outcome: str, value: float, **changes: Any) -> dict[str, Any]:
     return {
-        "source": source, "goal": 1, "statement": "fraction of copy", "measured": "frontier",
-        "place": "", "dtype": "float32", "rows": 8, "cols": cols, "value": value, "low": value,
-        "high": value, "noise": 0.0, "least": 0.9, "most": math.inf, "outcome": outcome,
-        "note": "", **changes,
+        "source": source, "claim": "G1.1", "goal": 1, "statement": "fraction of copy",
+        "measured": "frontier", "place": "", "dtype": "float32", "rows": 8, "cols": cols,
+        "value": value, "low": value, "high": value, "noise": 0.0, "least": 0.9, "most": math.inf,
+        "outcome": outcome, "note": "", **changes,
     }  # fmt: skip
 
 
@@ -121,9 +121,24 @@ def test_what_is_compiled_is_no_agreement_of_two_gpus(tmp_path: Path):
     assert "They differ on" not in text
 
 
+def test_our_own_claims_are_counted_apart(tmp_path: Path):
+    for name, side in ((HERE, 0), (THERE, 1)):
+        folder = written(tmp_path / name, name, side)
+        told = read_verdicts(folder / "claims.csv")
+        mine = {"publication": "own", "kind": "goal", "low": 0.5, "high": 1.5}
+        told.loc[told["id"] == "C03", [*mine]] = [*mine.values()]
+        told.to_csv(folder / "claims.csv", index=False)
+    code, _, text = command(tmp_path / HERE, tmp_path / THERE)
+    assert code == 0
+    assert "\n9 claims: 2 agree, 1 differ, 3 undecided" in text
+    assert "They differ on C02.\n" in text
+    assert "\n1 claims of our own: 1 differ. They differ on C03.\n" in text
+    assert cells(text, "C03")[3] == "0.500 to 1.500"
+
+
 def test_a_goal_has_its_places_counted_on_both_sides(tmp_path: Path):
     _, _, text = compared(tmp_path)
-    row = cells(text, "1 | fraction of copy | at least 0.9 | 10")
+    row = cells(text, "G1.1 | fraction of copy | at least 0.9 | 10")
     assert row[4:8] == [
         "4 met, 2 missed, 1 open, 3 unknown", "0.500 to 1.500",
         "4 met, 2 missed, 1 stale, 3 unknown", "0.700 to 1.200",
@@ -134,10 +149,10 @@ def test_a_goal_has_its_places_counted_on_both_sides(tmp_path: Path):
 def test_the_places_where_goals_differ_are_listed(tmp_path: Path):
     _, _, text = compared(tmp_path)
     listed = text.split("Where they differ:\n")[1]
-    assert [line for line in listed.splitlines() if line.startswith("| 1 |")] == [
-        "| 1 | fraction of copy | float32 8 x 4, frontier | at least 0.9 "
+    assert [line for line in listed.splitlines() if line.startswith("| G1.1 |")] == [
+        "| G1.1 | fraction of copy | float32 8 x 4, frontier | at least 0.9 "
         "| 1.500 [1.500, 1.500] | **met** | 0.700 [0.700, 0.700] | **missed** |",
-        "| 1 | fraction of copy | float32 8 x 8, frontier | at least 0.9 "
+        "| G1.1 | fraction of copy | float32 8 x 8, frontier | at least 0.9 "
         "| 0.500 [0.500, 0.500] | **missed** | 1.200 [1.200, 1.200] | **met** |",
     ]
     same = written(tmp_path / "same", HERE, 0)

@@ -21,7 +21,7 @@ from experiments.tables import write_raw
 from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
-from tests.experiments.family.made import raw_of
+from tests.experiments.family.made import errors_of, raw_of
 from tests.experiments.raw import Row, blocks, raw
 from tests.experiments.trained import decoded, trained
 from tests.experiments.watched import sanitized
@@ -370,6 +370,66 @@ def test_operators_are_kept_while_their_code_is_todays(
     pack(results, packed, part=True)
     assert operator_file("columns") in sums(packed)
     assert verify(packed, operator_file("columns"))
+
+
+def compared(results: Path, **changes: object) -> str:
+    """The operators' errors in a run; their file in it."""
+    path = results / archive.FAMILY_ACCURACY
+    path.parent.mkdir(parents=True, exist_ok=True)
+    errors_of("columns", "masks").assign(**changes).to_csv(path, index=False)
+    return archive.FAMILY_ACCURACY
+
+
+def test_operators_errors_are_packed_where_there_are_some(
+    results: Path, packed: Path, tmp_path: Path
+):
+    assert archive.FAMILY_ACCURACY not in sums(packed)
+    pack(results, packed)
+    assert archive.FAMILY_ACCURACY not in sums(packed)
+    name = compared(results)
+    pack(results, packed)
+    assert name in sums(packed)
+    ingest(packed, tmp_path)
+    assert (tmp_path / name).read_bytes() == (results / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"kernel_sha256": "c" * 64}, "the code of columns, masks has changed since"),
+        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
+        ({"status": "perhaps"}, "is not a table of operators' errors"),
+    ],
+)
+def test_errors_of_other_code_are_not_packed(
+    changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    name = compared(results, **changes)
+    said = refusal(results, tmp_path, capsys)
+    assert name in said
+    assert expected in said
+
+
+def test_errors_are_kept_while_their_code_is_todays(
+    results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+):
+    name = compared(results)
+    pack(results, packed)
+    (results / name).unlink()
+    (results / "hardware.json").write_text(json.dumps({**FACTS, "measured_utc": "2030-01-01"}))
+    pack(results, packed, keep=True)
+    assert verify(packed, name)
+    told = json.loads((packed / "hardware.json").read_text())
+    assert "measured_utc" not in of_sweep(told, name)
+    assert of_sweep(told, "accuracy.csv")["measured_utc"] == "2030-01-01"
+    digest = archive.sha256_by_name
+    new = lambda n: "new" if n == "masks" else digest(n)  # noqa: E731
+    monkeypatch.setattr(archive, "sha256_by_name", new)
+    pack(results, packed, part=True)
+    assert name in sums(packed)
+    pack(results, packed, keep=True)
+    assert name not in sums(packed)
 
 
 def test_a_large_archive_is_refused(

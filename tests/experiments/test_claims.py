@@ -24,6 +24,7 @@ from experiments.tidy import tidy
 from experiments.verdict import VERDICTS
 from tests.commands import ROOT, module
 from tests.experiments.judged import twice
+from tests.experiments.places import place
 from tests.experiments.raw import Row, blocks, raw
 
 ARCHIVE = ROOT / "experiments" / "archive" / "nvidia-h200"
@@ -316,3 +317,30 @@ def test_the_table_comes_back_as_it_was(tmp_path: Path):
     with pytest.raises(BadTable, match="verdict"):
         validated(CLAIMS, table.assign(verdict="perhaps"))
     assert set(table["verdict"]) <= set(VERDICTS)
+
+
+def test_our_own_claims_stand_below_those_of_the_publications(tmp_path: Path):
+    table = pd.DataFrame([place("met"), place("missed")])
+    table.to_csv(tmp_path / "goals.csv", index=False)
+    code, lines = command(tmp_path / "it", "local-test-gpu", 50, "--goals", tmp_path / "goals.csv")
+    published = "1 claim on local-test-gpu: 1 supported."
+    mine = "1 claim of our own on local-test-gpu: 1 refuted."
+    assert (code, lines) == (0, [published, mine])
+    text = (tmp_path / "it" / "claims.md").read_text()
+    assert text.startswith(published)
+    assert f"\n\n{mine}\n\n| id |" in text
+    assert "| G1.1 | own, goal 1 |" in text
+    kept = read_verdicts(tmp_path / "it" / "claims.csv")
+    assert kept["publication"].tolist() == ["S2", "own"]
+    # Lost as the publications' are, where the archive supports it.
+    pd.DataFrame([place("met")] * 2).to_csv(tmp_path / "better.csv", index=False)
+    command(tmp_path / "there", "archive-test-gpu", 50, "--goals", tmp_path / "better.csv")
+    code, lines = command(
+        tmp_path / "again", "local-test-gpu", 50, "--goals", tmp_path / "goals.csv",
+        "--against", tmp_path / "there" / "claims.csv",
+    )  # fmt: skip
+    assert (code, lines[-1]) == (
+        1, "supported by the archive and refuted here, on the same GPU: G1.1"
+    )  # fmt: skip
+    code, lines = command(tmp_path / "odd", "local-test-gpu", 50, "--goals", __file__)
+    assert (code, len(lines)) == (2, 1)

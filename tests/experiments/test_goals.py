@@ -1,5 +1,6 @@
 """Goals on hand-made measurements: met, missed, open and unknown, and which way round."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from experiments.counts import FEW_ROWS, read_beside
 from experiments.estimate import NotApplicable, Recorded
 from experiments.family import OPERATORS
-from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal, goals
+from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, TRAINING, Goal, goals
 from experiments.goals import GOALS, Evidence, Found, evaluate, find, markdown, outcome, with_rivals
 from experiments.layout import LAYOUTS
 from experiments.sanitize import NAMES
@@ -20,10 +21,12 @@ from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import SANITIZER, read_csv, validated
 from experiments.tidy import tidy
+from experiments.transformer.summary import summary
 from tests.commands import ROOT, module
-from tests.experiments.counted import counted
+from tests.experiments.counted import COMMIT, counted
 from tests.experiments.family.made import tidy_of
 from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.trained import trained
 from tests.experiments.watched import placed_rows, sanitized
 
 BLOCKS = 5
@@ -52,7 +55,7 @@ def judged(goal: Goal, some: Evidence) -> str:
 
 
 def goal(against: str, point: Point = NARROW, **keys: Any) -> Goal:
-    told = {"number": 1, "statement": "so it is", "source": "few_rows", **keys}
+    told = {"claim": "G1.1", "statement": "so it is", "source": "few_rows", **keys}
     return Goal(point=point, against=against, **told)
 
 
@@ -283,8 +286,8 @@ def test_twice_torchs_speed_is_a_goal_where_torch_is_slow():
     slow, fast = ({"fraction_of_ceiling": share} for share in (0.44, 0.46))
     assert aimed("columns", "speedup_vs_torch", 2.01, **slow) == {"met": count}
     assert aimed("columns", "speedup_vs_torch", 1.99, **slow) == {"missed": count}
-    assert aimed("columns", "speedup_vs_torch", 1.99, **fast) == {"unknown": count}
-    assert aimed("columns", "speedup_vs_torch", 2.01, status="wrong", **slow) == {"unknown": count}
+    assert aimed("columns", "speedup_vs_torch", 1.99, **fast) == {"no goal": count}
+    assert aimed("columns", "speedup_vs_torch", 2.01, status="wrong", **slow) == {"no goal": count}
 
 
 def test_an_operator_that_was_not_timed_is_unknown_and_earlier_code_stale():
@@ -301,6 +304,68 @@ def test_an_operator_that_was_not_timed_is_unknown_and_earlier_code_stale():
     assert judged(wanted, old) == "stale"
     single = tidy_of("backward").assign(n_blocks=1)
     assert judged(wanted, Evidence({}, {wanted.source: single})) == "open"
+
+
+def beside(row: str, value: float, **changes: Any) -> dict[str, str]:
+    """Outcomes, by claim, of speeds over ``row``, whose times are ``value`` of ours throughout."""
+    table = tidy_of("cross_entropy")
+    mine = table["implementation"] == row
+    for end in ("", "_low", "_high"):
+        table.loc[mine, f"speedup_of_ours{end}"] = value
+    for name, told in changes.items():
+        table.loc[mine, name] = told
+    made = evaluate(Evidence({}, {f"{FAMILY}cross_entropy": table}), "archive-test-gpu")
+    made = made[made["measured"] == f"{FAMILY}cross_entropy"]
+    return {claim: "; ".join(some.unique()) for claim, some in made.groupby("claim")["outcome"]}
+
+
+def test_speeds_over_others_are_judged_where_these_have_a_time():
+    assert beside("liger", 1.01)["G11.4"] == "met"
+    slower = beside("liger", 0.99)
+    assert slower["G11.4"] == "missed"
+    assert slower["G11.2"] != "missed"
+    assert beside("liger", 0.99, status="wrong", reason="NaN")["G11.4"] == "no goal"
+    assert beside("ours", 1.0, status="wrong", reason="NaN")["G11.4"] == "unknown"
+    assert beside("ours", 1.0, stale=True)["G11.4"] == "stale"
+
+
+def learned(**changes: Any) -> dict[str, list[str]]:
+    """Outcomes, by claim, of a transformer that was trained so."""
+    table = summary(trained(**changes)).assign(code_commit="a" * 40)
+    made = evaluate(Evidence({}, {TRAINING: table}), "archive-test-gpu")
+    return made[made["goal"] == 16].groupby("claim")["outcome"].agg(list).to_dict()
+
+
+def test_a_transformer_is_judged_by_its_curve_its_memory_and_its_time():
+    every = {"G16.1": ["met"], "G16.2": ["met", "met"], "G16.3": ["met", "met"]}
+    assert learned() == every
+    far = {("torch", True): 2e-4, ("compiled", False): 3e-4, ("ours", False): 7e-4}
+    assert learned(off=far)["G16.1"] == ["missed"]
+    # Where another seed makes less, the curve tells nothing.
+    assert learned(seeds=1e-5)["G16.1"] == ["open"]
+    table = summary(trained()).assign(code_commit="a" * 40)
+    table.loc[table["operators"] == "compiled", ["peak_bytes", "step_low_ms"]] = [2.9e9, 10.0]
+    made = evaluate(Evidence({}, {TRAINING: table}), "archive-test-gpu")
+    made = made[made["goal"] == 16].set_index(["claim", "place"])["outcome"]
+    assert made["G16.2", "compiled"] == "missed"
+    assert made["G16.3", "compiled"] == "open"
+    assert made["G16.2", "torch"] == made["G16.3", "torch"] == "met"
+    without = evaluate(Evidence({}, {}), "archive-test-gpu")
+    assert set(without["outcome"]) == {"unknown"}
+
+
+def test_a_claim_is_one_statement_with_one_bound_and_an_id_of_its_goal():
+    said: dict[str, set[tuple[Any, ...]]] = {}
+    for each in goals():
+        assert re.fullmatch(r"G[1-9]\d*\.[1-9]\d*", each.claim)
+        assert each.claim.split(".")[0] == f"G{each.number}"
+        said.setdefault(each.claim, set()).add((each.statement, each.least, each.most))
+    assert {len(statements) for statements in said.values()} == {1}
+    # As they are recorded: an id that is cited says the same for ever.
+    lines = (ROOT / "docs" / "verdicts.md").read_text().splitlines()
+    recorded = [line.split(" | ") for line in lines if line.startswith("| G")]
+    kept = {cells[0].removeprefix("| "): cells[2] for cells in recorded}
+    assert kept == {claim: next(iter(one))[0] for claim, one in said.items()}
 
 
 def test_goals_are_asked_where_the_sweeps_measure():
@@ -335,6 +400,7 @@ def test_the_table_for_people_names_what_is_not_met():
     text = markdown(validated(GOALS, made))
     assert text.startswith("Goals on archive-test-gpu: ")
     line = next(row for row in text.splitlines() if "**missed**" in row)
+    assert line.startswith("| G3.1 |")
     assert "bfloat16 1 x 131,072, few_rows" in line
     assert "5.005 µs; the time allowed: 3.501 µs" in line
     assert "frontier was not measured" in text
@@ -357,6 +423,15 @@ def test_the_command_writes_both_files(tmp_path: Path):
     again = read_csv(made_files[0])
     of_columns = again["measured"] == f"{FAMILY}columns"
     assert "met" in set(again.loc[of_columns, "outcome"])
+    trained().to_csv(tmp_path / "training.csv", index=False)
+    assert module(*command).returncode == 0
+    again = read_csv(made_files[0])
+    assert set(again.loc[again["goal"] == 16, "outcome"]) == {"met"}
+    assert set(again.loc[again["goal"] == 16, "note"]) == {f"trained at {COMMIT[:7]}"}
+    (tmp_path / "training.csv").write_text("a,b\n")
+    untrained = module(*command)
+    assert untrained.stdout.startswith(f"{tmp_path / 'training.csv'} is not a table")
+    (tmp_path / "training.csv").unlink()
     (tidy_folder / "columns.csv").write_text("a,b\n")
     odd = module(*command)
     assert (odd.returncode, "Traceback" in odd.stdout) == (2, False)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.claim import read_claims
 from experiments.goal import goals
 from paper.facts import BadFact, found, read_facts
 from tests.blog.source import claims
@@ -151,6 +152,25 @@ def test_claims_are_counted_only_where_all_are_there(folder: Path):
     table[table["id"] != "C40"].to_csv(some / "claims.csv", index=False)
     with pytest.raises(BadFact, match="has no row of id C40: the row is missing"):
         fact(some, **asked)
+
+
+@pytest.mark.parametrize("path", ["paper/facts.yaml", "paper/blog/facts.yaml"])
+def test_the_texts_count_the_publications_claims_and_none_of_our_own(folder: Path, path: str):
+    table = claims()
+    mine = table.head(3).assign(id=["G1.1", "G1.2", "G2.1"], publication="own", kind="goal")
+    table.loc[:1, "verdict"] = "refuted"
+    table.loc[2, "verdict"] = "not applicable"
+    pd.concat([table, mine]).to_csv(folder / "claims.csv", index=False)
+    asked = {
+        name: wanted
+        for name, wanted in read_facts([ROOT / path]).items()
+        if wanted["table"] == "claims.csv" and wanted["take"] == "count"
+    }
+    told = {name.split("claims_")[1]: f["value"] for name, f in found(asked, folder).items()}
+    total = len(read_claims())
+    expected = {"all": total, "supported": total - 3, "refuted": 2, "other": 1}
+    assert told == {name: expected[name] for name in told}
+    assert {"all", "supported", "refuted"} <= told.keys()
 
 
 BESIDE = {

@@ -5,13 +5,29 @@ from pathlib import Path
 import pytest
 
 from experiments.claim import read_claims
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from experiments.goal import COMPARED
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from workflow import artifact
-from workflow.artifact import BLOCKS, EXPERIMENTS, BadVerdicts, decided_by, verdicts
+from workflow.artifact import (
+    BLOCKS,
+    EXPERIMENTS,
+    BadVerdicts,
+    claims_summary,
+    decided_by,
+    own,
+    verdicts,
+)
 from workflow.documents import DOCUMENTS, BadDocument, filled, parts, refill
 from workflow.machine import ROOT
 from workflow.tables import PROFILE_FIGURES
 
+TARGETS = {experiment.target for experiment in EXPERIMENTS}
 TOLD = {"one": lambda: "new", "two": lambda: "| a |"}
 
 
@@ -59,24 +75,44 @@ def test_what_is_out_of_date_is_written_once(tmp_path: Path):
 
 
 def test_every_claim_is_decided_by_an_experiment():
-    targets = {experiment.target for experiment in EXPERIMENTS}
-    assert {decided_by(claim) for claim in read_claims()} <= targets
+    assert {decided_by(claim) for claim in read_claims()} <= TARGETS
 
 
 def test_every_figure_belongs_to_an_experiment():
     drawn = [made for e in EXPERIMENTS for made in e.makes if not Path(made).suffix]
     of_sweeps = [figure for figure, sweep in FIGURES.items() if sweep != "smoke"]
-    by_name = (*PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES)
+    by_name = (*PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES, *FAMILY_FIGURES)
     build = ("resources", "regimes")
     assert sorted(drawn) == sorted([*of_sweeps, *TABLE_FIGURES, *by_name, *build])
 
 
 def test_verdicts_are_read_as_they_are_written():
     found = verdicts()
-    assert found.keys() == {claim.id for claim in read_claims()}
-    first = (ROOT / "docs" / "verdicts.md").read_text().splitlines()[0]
-    count = sum(row.verdict == "supported" for row in found.values())
-    assert f"{count} supported" in first
+    published = {claim.id for claim in read_claims()}
+    assert found.keys() == published | own().keys()
+    assert not published & own().keys()
+    lines = (ROOT / "docs" / "verdicts.md").read_text().splitlines()
+    (mine,) = (line for line in lines if " claims of our own on " in line)
+    for said, names in ((lines[0], published), (mine, own().keys())):
+        count = sum(found[name].verdict == "supported" for name in names)
+        assert said.startswith(f"{len(names)} claims")
+        assert f" {count} supported" in said
+
+
+def test_our_own_claims_are_no_publications():
+    rows = {line.split(" | ")[0]: line.split(" | ")[1] for line in claims_summary().splitlines()}
+    assert rows["| all publications"] == str(len(read_claims()))
+    assert rows["| our own"] == str(len(own()))
+
+
+def test_every_claim_of_our_own_is_decided_by_experiments():
+    decided = own()
+    assert {name for names in decided.values() for name in names} <= TARGETS
+    assert decided["G1.6"] == ("figures",)
+    assert decided["G6.2"] == ("sanitize",)
+    assert decided["G13.1"] == ("family",)
+    assert decided["G16.1"] == ("transformer",)
+    assert set(decided["G2.1"]) == set(COMPARED)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from experiments.family.archived import samples
 from experiments.hardware import environment_sha256
 from experiments.listing import digest
 from experiments.tables import write_raw
-from tests.experiments.family.made import raw_of
+from figures import FAMILY_FIGURES
+from tests.experiments.family.made import errors_of, raw_of
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import ARCHIVE, GPU, SOURCE
 from workflow.source import Source
@@ -19,6 +20,7 @@ from workflow.tables import drawn_operators, operators_of, tidy_operators
 
 CONFIG = ["--config", f"source={SOURCE}"]
 LOCAL = f"local-{GPU}"
+SUFFIXES = ("svg", "png", "pdf")
 
 
 def add(copy: Path, *names: str) -> None:
@@ -33,6 +35,15 @@ def add(copy: Path, *names: str) -> None:
             listing.write(f"{digest(path)}  {samples(name)}\n")
 
 
+def compare(copy: Path, *names: str) -> None:
+    """As if the archive had been packed with the errors of the operators ``names``."""
+    table, path = FAMILY_FIGURES["operator_accuracy"], copy / ARCHIVE / "family" / "accuracy.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    errors_of(*names).to_csv(path, index=False)
+    with (copy / ARCHIVE / "SHA256SUMS").open("a") as listing:
+        listing.write(f"{digest(path)}  {table}\n")
+
+
 def test_an_archive_without_operators_is_named_in_one_sentence(copy: Path):
     done = snakemake(copy, "family", *CONFIG)
     assert done.returncode != 0
@@ -45,18 +56,24 @@ def test_an_archive_without_operators_is_named_in_one_sentence(copy: Path):
 
 def test_what_an_archive_holds_is_drawn_reported_and_judged(copy: Path):
     add(copy, "columns", "sample")
+    without = snakemake(copy, "--dry-run", "--forceall", "family", *CONFIG)
+    assert without.returncode == 0, without.stdout
+    assert "operator_accuracy" not in without.stdout
+    compare(copy, "columns")
     done = snakemake(copy, "family", "goals", *CONFIG)
     assert done.returncode == 0, done.stdout
     made = copy / "results" / SOURCE
     drawn = {path.name for path in (made / "family" / "figures").iterdir()}
-    assert drawn == {f"{n}.{s}" for n in ("columns", "sample") for s in ("svg", "png", "pdf")}
+    assert drawn == {f"{n}.{s}" for n in ("columns", "sample") for s in SUFFIXES}
+    assert all((made / "figures" / f"operator_accuracy.{s}").exists() for s in SUFFIXES)
     table = pd.read_csv(made / "goals.csv")
     of_family = table[table["measured"].str.startswith("family/")]
     known = of_family["outcome"] != "unknown"
-    assert set(of_family.loc[known, "measured"]) == {"family/columns"}
+    assert set(of_family.loc[known, "measured"]) == {"family/columns", "family/sample"}
     listed = snakemake(copy, "--dry-run", "--forceall", *CONFIG)
     assert f"results/{SOURCE}/family/figures/columns.svg" in listed.stdout
     assert f"results/{SOURCE}/family/figures/backward.svg" not in listed.stdout
+    assert f"results/{SOURCE}/figures/operator_accuracy.svg" in listed.stdout
 
 
 @pytest.mark.usefixtures("gpu", "tools")
@@ -65,16 +82,20 @@ def test_a_gpu_measures_them_when_asked_and_not_otherwise(copy: Path):
     assert asked.returncode == 0, asked.stdout
     assert asked.stdout.count("rule family_measure:") >= len(OPERATORS)
     assert "rule family_warm:" in asked.stdout
+    assert asked.stdout.count("rule family_accuracy:") == 1
     assert "rule measure:" not in asked.stdout
     for target in ((), ("archive",)):
         other = snakemake(copy, "--dry-run", *target)
         assert other.returncode == 0, other.stdout
         assert "rule family_measure:" not in other.stdout
+        assert "rule family_accuracy:" not in other.stdout
     path = copy / "results" / LOCAL / samples("columns")
     path.parent.mkdir(parents=True)
     write_raw(raw_of("columns"), path)
+    errors_of("columns").to_csv(path.parents[1] / "accuracy.csv", index=False)
     packed = snakemake(copy, "--dry-run", "archive")
     assert f"results/{LOCAL}/{samples('columns')}" in packed.stdout
+    assert f"results/{LOCAL}/family/accuracy.csv" in packed.stdout
 
 
 def test_which_operators_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

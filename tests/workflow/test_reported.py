@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from figures import FIGURES, OPERATOR_FIGURES, TABLE_FIGURES, TRANSFORMER_FIGURES
+from figures import (
+    FAMILY_FIGURES,
+    FIGURES,
+    OPERATOR_FIGURES,
+    TABLE_FIGURES,
+    TRANSFORMER_FIGURES,
+)
 from tests.commands import ROOT, module
 from workflow.reported import CAPTIONS, PAGES, caption, category, labels
 from workflow.tables import PROFILE_FIGURES
@@ -14,7 +20,7 @@ from workflow.webpage import page
 # Smoke's times measure nothing, and its figure is in no report.
 SHOWN = [
     *(figure for figure in FIGURES if figure != "smoke"),
-    *(*TABLE_FIGURES, *PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES),
+    *(*TABLE_FIGURES, *PROFILE_FIGURES, *OPERATOR_FIGURES, *TRANSFORMER_FIGURES, *FAMILY_FIGURES),
     *("resources", "regimes"),
 ]
 
@@ -36,6 +42,7 @@ def test_headings_and_labels():
     assert category("layouts") == "Accuracy, first calls, layouts"
     assert category("decoding") == "End to end"
     assert category("backward") == "Operators beside the softmax"
+    assert category("operator_accuracy") == "Operators beside the softmax"
     assert category("regimes") == "Compiled code"
     # Figures under one heading are told apart by the same words.
     for heading in {category(figure) for figure in SHOWN}:

@@ -71,8 +71,8 @@ RECORDS = [
         for path in transformed(SOURCE)
         if Path(path).name in RECORDED.get(SOURCE.gpu, [])
     ),
-    # The operators that were measured.
-    *made(SOURCE.name, *map(raw_operator, OPERATORS)),
+    # The operators that were measured, and their errors.
+    *made(SOURCE.name, *map(raw_operator, OPERATORS), *FAMILY_FIGURES.values()),
 ]
 
 

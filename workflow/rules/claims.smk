@@ -1,4 +1,4 @@
-# A verdict for every claim of experiments/claims.yaml, and an outcome for every goal of our own.
+# A verdict for every claim of experiments/claims.yaml and of our own, and an outcome for every goal.
 from workflow.tables import (
     archived,
     counted,
@@ -18,6 +18,8 @@ rule verdicts:
                 "claim",
                 "counts",
                 "estimate",
+                "own",
+                "recorded",
                 "verdict",
                 "tidy",
                 "tables",
@@ -31,6 +33,7 @@ rule verdicts:
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["raw"],
         lambda wildcards: tables_of(wildcards.source, GPU_SWEEPS)["tidy"],
         claims="experiments/claims.yaml",
+        goals="results/{source}/goals.csv",
         profile=lambda wildcards: counted(wildcards.source),
         archive=lambda wildcards: archived(wildcards.source, "claims.csv"),
     output:
@@ -52,7 +55,8 @@ rule verdicts:
         ),
     shell:
         "python -m experiments.claims --claims {input.claims} --source {wildcards.source}"
-        " --raw-dir {params.folder}/raw --tidy-dir {params.folder}/tidy {params.profile} {params.against}"
+        " --raw-dir {params.folder}/raw --tidy-dir {params.folder}/tidy --goals {input.goals}"
+        " {params.profile} {params.against}"
         " --out {output.csv} --table {output.table} > {log} 2>&1"
         # Written last: where it is, the exit code speaks of the verdicts, which are complete.
         " || test -s {output.table} || {{ cat {log}; exit 1; }}"
@@ -84,6 +88,7 @@ rule outcomes:
                 "estimate",
                 "counts",
                 "layout",
+                "recorded",
                 "tidy",
                 "tables",
                 "markdown",
@@ -96,8 +101,11 @@ rule outcomes:
         "experiments/family/tables.py",
         # A goal of an operator is judged at its cases.
         expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
-        # Counting, sanitizing and the operators are asked for by name.
-        lambda wildcards: made(wildcards.source, "profile.csv", "sanitizer.csv"),
+        expand("experiments/transformer/{name}.py", name=["summary", "curves"]),
+        # Counting, sanitizing, training and the operators are asked for by name.
+        lambda wildcards: made(
+            wildcards.source, "profile.csv", "sanitizer.csv", "training.csv"
+        ),
         lambda wildcards: tidy_operators(wildcards.source),
         lambda wildcards: tried_shapes(wildcards.source),
         layouts=lambda wildcards: measured_layouts(wildcards.source, SOURCE),

@@ -36,6 +36,16 @@ def table_figures(source):
     ]
 
 
+def family_figures(source):
+    """Those of the operators' errors: a GPU makes the table, an archive may hold it."""
+    return [
+        f"results/{source.name}/figures/{figure}.{suffix}"
+        for figure, table in FAMILY_FIGURES.items()
+        if source.holds(table)
+        for suffix in ("svg", "png", "pdf")
+    ]
+
+
 def transformer_figures(source):
     return [
         f"results/{source}/figures/{figure}.{suffix}"

@@ -83,6 +83,42 @@ rule family_tidy:
         " || {{ cat {log}; exit 1; }}; cat {log}"
 
 
+rule family_accuracy:
+    """Compare every operator, ours and torch's, with float64 on several kinds of input, in ulps."""
+    input:
+        ancient("results/{source}/hardware.json"),
+        expand(
+            "experiments/{name}.py",
+            name=[
+                "accuracy",
+                "check",
+                "family/accuracy",
+                "family/attempt",
+                "family/exact",
+            ],
+        ),
+        expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
+    output:
+        "results/{source}/family/accuracy.csv",
+    log:
+        "results/logs/{source}/family-accuracy.log",
+    wildcard_constraints:
+        source="local-[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        device=device_of,
+        kernels={name: sha256_of(name) for name in OPERATORS},
+    shell:
+        "python -c 'import torch' 2> {log} ||"
+        " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
+        " python -m experiments.family.accuracy --device {params.device} --out {output}"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
 rule family_figure:
     """Draw an operator's table for the blog (svg, png) and the paper (pdf)."""
     input:
@@ -109,6 +145,7 @@ rule family:
     """Every operator beside the softmax: measured on a GPU, or as an archive holds it, and drawn."""
     input:
         operator_figures(SOURCE.name, drawn_operators(SOURCE)),
+        family_figures(SOURCE),
     localrule: True
 
 
@@ -116,4 +153,5 @@ rule family_smoke:
     """The same path on tiny shapes without a GPU; its times are a CPU's."""
     input:
         operator_figures("local-cpu", OPERATORS),
+        family_figures(Source("local-cpu", "", local=True)),
     localrule: True

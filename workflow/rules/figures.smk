@@ -40,12 +40,13 @@ rule figure:
 
 
 rule table_figure:
-    """Draw a table that is no sweep: errors by kind of input, first calls."""
+    """Draw a table that is no sweep: errors by kind of input, first calls, layouts."""
     input:
         STYLE,
         "figures/{figure}.py",
         table=lambda wildcards: (
-            f"results/{wildcards.source}/{TABLE_FIGURES[wildcards.figure]}"
+            f"results/{wildcards.source}/"
+            f"{(TABLE_FIGURES | FAMILY_FIGURES)[wildcards.figure]}"
         ),
         hardware="results/{source}/hardware.json",
     output:
@@ -53,7 +54,7 @@ rule table_figure:
     log:
         "results/logs/{source}/figure-{figure}.log",
     wildcard_constraints:
-        figure="|".join(TABLE_FIGURES),
+        figure="|".join([*TABLE_FIGURES, *FAMILY_FIGURES]),
     conda:
         "../../environment.yml"
     params:

@@ -15,6 +15,7 @@ DRAWN = [
     ),
     # So are the operators.
     *operator_figures(SOURCE.name, [] if SOURCE.local else operators_of(SOURCE.name)),
+    *([] if SOURCE.local else family_figures(SOURCE)),
     *rules.resources_figure.output,
     *rules.regimes_figure.output,
 ]

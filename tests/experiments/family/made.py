@@ -8,10 +8,12 @@ import pandas as pd
 
 from experiments.family import OPERATORS
 from experiments.family.fingerprint import sha256_of
-from experiments.family.operator import BLOCKS, Case, Implementation
-from experiments.family.tables import RAW, SCHEMA_VERSION
+from experiments.family.operator import BLOCKS, OURS, TORCH, Case, Implementation
+from experiments.family.tables import ACCURACY, RAW, SCHEMA_VERSION
 from experiments.family.tidy import tidy
+from experiments.grids import ACCURACY_INPUTS
 from experiments.tables import validated
+from kernels.registry import DTYPES
 
 COMMIT = "a" * 40
 BYTES_PER_NS = 4000.0
@@ -67,3 +69,20 @@ def raw_of(operator: str, mode: str = "full", **changes: Any) -> pd.DataFrame:
 def tidy_of(operator: str, mode: str = "full", **changes: Any) -> pd.DataFrame:
     """The TIDY table of it."""
     return tidy(raw_of(operator, mode, **changes))
+
+
+def errors_of(*operators: str) -> pd.DataFrame:
+    """An ACCURACY table of them: a unit in ours, two in torch's."""
+    rows = []
+    for name, dtype in product(operators, DTYPES):
+        judged = OPERATORS[name].accuracy
+        assert judged is not None
+        kinds = [kind for kind in ACCURACY_INPUTS if kind not in judged.but]
+        for case, kind, each in product(judged.cases, kinds, (OURS, TORCH)):
+            rows.append({
+                "operator": name, "implementation": each, "asked": case.asked, "dtype": dtype,
+                "shape": "x".join(map(str, case.shape)), "rows": case.rows, "cols": case.cols,
+                "input": kind, "status": "ok", "reason": "", "max_ulps": 1.0 + (each == TORCH),
+                "mean_ulps": 0.25, "kernel_sha256": sha256_of(name), "code_commit": COMMIT,
+            })  # fmt: skip
+    return validated(ACCURACY, pd.DataFrame(rows))

@@ -51,6 +51,18 @@ def test_ratios_are_those_of_one_block():
     assert ours["ceiling"] == "copy"
 
 
+def test_ours_is_compared_with_each_in_its_block():
+    some = rows("masks", MASKED, ours=[1000, 10_000, 100_000], torch=[3000, 30_000, 300_000],
+                torch_compile=[900, 9000, 90_000])  # fmt: skip
+    made = table(some)
+    for end in ("", "_low", "_high"):
+        assert made.loc["torch", f"speedup_of_ours{end}"] == pytest.approx(3.0)
+        assert made.loc["torch_compile", f"speedup_of_ours{end}"] == pytest.approx(0.9)
+    assert made.loc["ours", "speedup_of_ours"] == 1.0
+    without = table(rows("masks", MASKED, torch=[1, 1, 1]))
+    assert without.loc["torch", "speedup_of_ours"] != without.loc["torch", "speedup_of_ours"]
+
+
 def test_the_copy_is_each_blocks_faster_one():
     some = rows("masks", MASKED, ours=[900, 900, 900], torch=[1, 1, 1],
                 copy_torch=[800, 400, 800], copy_memcpy=[400, 800, 400])  # fmt: skip
