@@ -110,6 +110,13 @@ template <class T, int BYTES> struct alignas(BYTES < 4 ? 4 : BYTES) Unit {
         for (int i = 0; i < WORDS; ++i)
             w[i] = bits<unsigned>(larger(Word<T>::raw(w[i]), Word<T>::raw(other.w[i])));
     }
+
+    // Of 16 bits, two at once.  Exact from half a base to twice it.
+    __device__ void subtract(const Unit &bases) {
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i)
+            w[i] = bits<unsigned>(__hsub2(Word<T>::raw(w[i]), Word<T>::raw(bases.w[i])));
+    }
 };
 
 // Where a thread's places start in x and in the results, if it has any.  Units are numbered over

@@ -50,6 +50,10 @@ FOLDER = "columns"  # of select.TABLES
 STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
 LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
 REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
+# Eighths of places whose exponentials are a polynomial's: at 2 the exponential unit and all other
+# instructions of a unit of 16 bits take 96 and 94 cycles of a scheduler, and 128 and 70 at 0.
+# It takes registers beside.
+POLYNOMIAL, BESIDE = (0, 2), 8
 # Eighths of a thread's units that candidates stage, of strips of so many bytes and more; and bytes
 # of them that fit a multiprocessor beside what blocks exchange.
 STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
@@ -114,11 +118,13 @@ class ColumnsPlan(Plan):
     """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
 
     Of ``held`` a fifth says how many blocks a multiprocessor has at least, and a sixth how many
-    eighths of a thread's units lie in shared memory, which are ``staged``.
+    eighths of a thread's units lie in shared memory, which are ``staged``.  A seventh, if there is
+    one, says of how many eighths of a thread's places of 16 bits a ``polynomial`` is exponential.
     """
 
     log: bool = False
     staged: int = 0
+    polynomial: int = 0
 
     @property
     def file(self) -> Path:
@@ -129,7 +135,7 @@ class ColumnsPlan(Plan):
         unit, lanes, threads, blocks, *more = self.shape.sizes
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
-            words += [self.held, self.staged, blocks, more[0]]
+            words += [self.held, self.staged, blocks, more[0], self.polynomial]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -197,13 +203,16 @@ def choose(
 
 def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
     """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
-    _, lanes, threads, blocks, _, eighths = shape.sizes
+    _, lanes, threads, blocks, _, eighths, *polynomial = shape.sizes
     units, share = columns.inner * size // unit, -(-columns.cols // blocks)
     each = -(-share // (threads // lanes))
     staged = each * eighths // 8
-    plan = ColumnsPlan(shape, each - staged, 0, log=log, staged=staged)
+    # A logarithm's exponentials are summed and no more: half as many.
+    share_of = sum(polynomial) * (not log)
+    plan = ColumnsPlan(shape, each - staged, 0, log=log, staged=staged, polynomial=share_of)
     words = plan.held * max(1, unit // 4)
-    if shape.sizes[0] != unit or words > MOST_WORDS or plan.shared_bytes > MOST_STAGED:
+    fits = words <= MOST_WORDS and plan.shared_bytes <= MOST_STAGED
+    if shape.sizes[0] != unit or not fits or (size > 2 and any(polynomial)):
         raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
     # Units of a strip are those of one outer part, or a power of two of them to each.
     return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
@@ -220,14 +229,17 @@ def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
         words = (each - staged) * max(1, unit // 4)
         if words > MOST_WORDS or (words < LEAST_WORDS and (blocks > 1 or threads > 64)):
             continue
-        fit = min(RESIDENT_THREADS, REGISTERS // (OVERHEAD + words)) // threads
-        least = {max(1, fit - fewer) for fewer in FEWER}
-        if eighths:
-            if strip < STAGED_STRIP or staged == 0:
-                continue
-            least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
-        for blocks_at_once in sorted(least - {0}):
-            yield Shape("held", (unit, lanes, threads, blocks, blocks_at_once, eighths))
+        if eighths and (strip < STAGED_STRIP or staged == 0):
+            continue
+        for polynomial in POLYNOMIAL if size == 2 else (0,):
+            used = OVERHEAD + words + BESIDE * (polynomial > 0)
+            fit = min(RESIDENT_THREADS, REGISTERS // used) // threads
+            least = {max(1, fit - fewer) for fewer in FEWER}
+            if eighths:
+                least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
+            for blocks_at_once in sorted(least - {0}):
+                sizes = (unit, lanes, threads, blocks, blocks_at_once, eighths)
+                yield Shape("held", (*sizes, polynomial) if polynomial else sizes)
 
 
 class Entry(NamedTuple):

@@ -34,7 +34,7 @@ def test_every_tensor_has_candidates_that_hold_it(lies: tuple[int, int, int], dt
     assert len(shapes) > 10
     for shape in shapes:
         choice = chosen(shape, tensors.columns, tensors.size, VECTOR_BYTES, log=False)
-        plan, (_, lanes, threads, blocks, least, eighths) = choice.plans[0], shape.sizes
+        plan, (_, lanes, threads, blocks, least, eighths, *_) = choice.plans[0], shape.sizes
         assert plan.cols_held(tensors.size) >= tensors.cols
         assert plan.held * VECTOR_BYTES // 4 <= MOST_WORDS
         assert (plan.staged > 0) == (eighths > 0)
