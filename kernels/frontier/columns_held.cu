@@ -25,8 +25,11 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     // Of threads that know nothing of each other before the exchange: a warp's share its shuffles.
     constexpr int SETS = THREADS / (LANES < 32 ? 32 : LANES);
     constexpr bool EXCHANGES = SETS > 1 || BLOCKS > 1;
-    constexpr bool EXPONENTIALS = sizeof(T) == 4 && !LOG; // held in place of the elements
-    constexpr bool POWERS = sizeof(T) == 2 && !LOG;       // of one FMA each, in both looks
+    constexpr int PARTS = THREADS < 2 * PLACES        ? 1
+                          : THREADS / PLACES < BLOCKS ? THREADS / PLACES
+                                                      : BLOCKS; // threads of a place
+    constexpr bool EXPONENTIALS = sizeof(T) == 4 && !LOG;       // held in place of the elements
+    constexpr bool POWERS = sizeof(T) == 2 && !LOG;             // of one FMA each, in both looks
     constexpr bool AROUND = LANES * BYTES < 256;
     static_assert(STAGED == 0 || BYTES == 16);
     static_assert(POLYNOMIAL == 0 || (sizeof(T) == 2 && BYTES == 16));
@@ -67,7 +70,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         }
     }
 
-    __shared__ ColumnsExchange<BLOCKS, PLACES> exchange;
+    __shared__ ColumnsExchange<BLOCKS, PLACES, PARTS> exchange;
     if constexpr (BLOCKS > 1)
         exchange.begin();
 
@@ -174,18 +177,25 @@ __global__ void __launch_bounds__(THREADS, LEAST)
                 all.sum += sums[i][place];
             return all;
         };
+        // All threads, of which some may have a place that another has too: lanes meet in of_all.
+        int part = threadIdx.x % PARTS;
+        constexpr int AT_ONCE = THREADS / PARTS;
         if constexpr (BLOCKS > 1)
-            for (int place = threadIdx.x; place < PLACES; place += THREADS)
-                exchange.tell(rank, place, place_of_block(place));
-        for (int place = threadIdx.x; place < PLACES; place += THREADS) {
+            for (int place = threadIdx.x / PARTS; place < PLACES; place += AT_ONCE)
+                exchange.tell(rank, place, part, place_of_block(place));
+        for (int i = threadIdx.x / PARTS; i < (PLACES + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+             i += AT_ONCE) {
+            int place = min(i, PLACES - 1);
             Partial all;
             if constexpr (BLOCKS > 1)
-                all = exchange.of_all(rank, place);
+                all = exchange.of_all(place, part);
             else
                 all = place_of_block(place);
-            pairs[place] = told<T, LOG>(all);
+            all = told<T, LOG>(all);
             if constexpr (POWERS) // as elements are
-                pairs[place].max -= shift_of(base_of(maxima[place]));
+                all.max -= shift_of(base_of(maxima[place]));
+            if (i == place && part == 0)
+                pairs[place] = all;
         }
         __syncthreads();
 #pragma unroll

@@ -35,6 +35,7 @@ POINTERS = {
 CALL = """extern "C" void call{number}(
         int blocks, int threads, int shared, long long **values) {{
     dynamic_vectors = shared / 16;
+    {cluster}
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
@@ -57,14 +58,16 @@ class Code:
             inside = folder / regime
             inside.mkdir()
             variant = in_cpp(f"columns_{regime}", inside)
-            stand_in = Path(__file__).with_name("columns_exchange_on_the_host.cuh")
-            shutil.copy(stand_in, inside / "columns_exchange.cuh")
+            stand_in = Path(__file__).with_name("cluster_on_the_host.cuh")
+            shutil.copy(stand_in, inside / "cluster.cuh")
+            (inside / "bulk.cuh").write_text("#pragma once\n")
             pointers = POINTERS[regime].format(t=C_TYPES[kind]).split(", ")
             given = [f"*({p} *)values[{i}]" for i, p in enumerate(pointers)]
             given += [f"*values[{len(pointers) + i}]" for i in range(INTEGERS[regime])]
             calls = "".join(
                 CALL.format(
-                    number=n, kernel=plan.expression(C_TYPES[kind]), given=", ".join(given)
+                    number=n, kernel=plan.expression(C_TYPES[kind]), given=", ".join(given),
+                    cluster=f"cluster = {plan.shape.sizes[3]};" * (regime == "held"),
                 )
                 for n, plan in enumerate(mine)
             )  # fmt: skip
@@ -73,9 +76,15 @@ class Code:
             self.functions |= {plan: code[f"call{n}"] for n, plan in enumerate(mine)}
 
     def faults(self) -> int:
-        """Of addresses that no vector may lie at, and of writes next to shared memory."""
+        """Of addresses that no vector may lie at, and of writes next to shared memory.
+
+        And blocks of clusters that were not sent what they announced.
+        """
         kinds = ("misaligned", "beyond")
-        return sum(ctypes.c_int.in_dll(code, k).value for code in self.libraries for k in kinds)
+        uneven = sum(code.uneven() for code in self.libraries if hasattr(code, "uneven"))
+        return uneven + sum(
+            ctypes.c_int.in_dll(code, k).value for code in self.libraries for k in kinds
+        )
 
     def take_over(self, monkeypatch: pytest.MonkeyPatch, chooser: Chooser, arch: int) -> None:
         """Have ``columns`` launch these, as ``chooser`` chooses."""
