@@ -83,7 +83,9 @@ def _measured(gpu: Gpu) -> Iterator[tuple[str, Shape]]:
 
 
 def _held_by(shape: Shape, dtype: str, inner: int) -> int:
-    """Columns that ``shape`` holds, of a small tensor: a row less than all threads have some of."""
+    """Columns that ``shape`` takes, of a small tensor: a row less than all threads have some of."""
+    if shape.regime == "bands":
+        return MOST // inner - 1
     _, lanes, threads, blocks, *_ = shape.sizes
     together = blocks * threads // lanes
     return min(MOST // inner // together, 3) * together - 1

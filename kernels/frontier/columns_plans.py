@@ -20,6 +20,7 @@ exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 ta
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -31,7 +32,7 @@ from kernels.frontier import select
 from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
 from kernels.registry import ELEMENT_BYTES
 
-REGIMES = ("held", "partials", "results")
+REGIMES = ("held", "partials", "results", "bands")
 SECTOR_BYTES, LINE_BYTES = 32, LINE * VECTOR_BYTES
 # Of its rows in the registers of a thread: words, and units, of which each has an address too.
 WORDS, UNITS = 32, 24
@@ -57,6 +58,16 @@ POLYNOMIAL, BESIDE = (0, 2), 8
 # Eighths of a thread's units that candidates stage, of strips of so many bytes and more; and bytes
 # of them that fit a multiprocessor beside what blocks exchange.
 STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
+
+
+# Of two looks in one launch: pairs that are merged at once (columns_bands.cu); bytes of looks that
+# come before a band's first results beside its own, since its pairs are to be merged; and places
+# whose pairs a stream keeps memory for.
+MERGED, AHEAD, MOST_POSTED = 32, 8 * 2**20, 2**18
+# Their candidates: bytes of a strip, (threads, trips of a piece), MB of a band, and whether its
+# last pieces are written first.  Smaller tensors and shorter columns are held.
+BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES = (128, 256), ((256, 1), (256, 2), (512, 1)), (6, 12, 24)
+BAND_ORDERS, LEAST_BANDED, LEAST_BANDED_ROWS = (0, 1), 4 * 2**20, 1024
 
 
 class Columns(NamedTuple):
@@ -120,6 +131,9 @@ class ColumnsPlan(Plan):
     Of ``held`` a fifth says how many blocks a multiprocessor has at least, and a sixth how many
     eighths of a thread's units lie in shared memory, which are ``staged``.  A seventh, if there is
     one, says of how many eighths of a thread's places of 16 bits a ``polynomial`` is exponential.
+
+    Of ``bands`` a fifth says how often a block's threads load in a piece, a sixth how many MB of
+    input a band has, and a seventh whether a band's last pieces are written first.
     """
 
     log: bool = False
@@ -176,16 +190,36 @@ class Choice:
     strips: int
     splits: int
     share: int
+    band: int = 0  # strips of one, of two looks in one launch
+    ahead: int = 0  # pieces that are looked at before any is written
 
     @property
     def blocks(self) -> int:
         """Of a launch."""
+        if self.band:
+            return 2 * -(-self.strips // self.band) * self.band * self.splits
         return self.strips * self.splits
 
-    def partials_bytes(self, size: int) -> int:
-        """Of memory between two kernels, for elements of ``size`` bytes: 8 a place and split."""
+    @property
+    def groups(self) -> int:
+        """Of a strip's pairs, which are merged before all are."""
+        return -(-self.splits // MERGED)
+
+    def places(self, size: int) -> int:
+        """Of all strips, for elements of ``size`` bytes."""
         unit, lanes, *_ = self.plans[0].shape.sizes
-        return 8 * self.blocks * lanes * unit // size
+        return self.strips * lanes * unit // size
+
+    def partials_bytes(self, size: int) -> int:
+        """Of memory between two looks, for elements of ``size`` bytes: 8 a place and split."""
+        return 8 * self.places(size) * (self.splits + bool(self.band) * self.groups)
+
+    def capacity(self, size: int) -> int:
+        """Of the memory in which blocks meet, twice so many 16 bytes: for counters and for pairs.
+
+        A power of two, so that few sizes serve all shapes.
+        """
+        return _power(max(self.places(size), -(-self.strips * (self.groups + 1) // 4)))
 
 
 def choose(
@@ -197,12 +231,16 @@ def choose(
     ``arch`` is 90 for sm_90, ``gpu`` a slug, or empty: any.
     """
     if shape := _measured(columns, size, unit, arch, gpu):
-        return chosen(shape, columns, size, unit, log)
+        with suppress(ValueError):  # too many places for it
+            return chosen(shape, columns, size, unit, log)
     return by_rule(columns, size, unit, log, arch, multiprocessors)
 
 
 def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
-    """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
+    """The same by ``shape``.  Raises ValueError where a thread had too many rows, or a launch too
+    many blocks or places."""
+    if shape.regime == "bands":
+        return _in_bands(shape, columns, size, unit, log)
     _, lanes, threads, blocks, _, eighths, *polynomial = shape.sizes
     units, share = columns.inner * size // unit, -(-columns.cols // blocks)
     each = -(-share // (threads // lanes))
@@ -214,12 +252,50 @@ def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> C
     fits = words <= MOST_WORDS and plan.shared_bytes <= MOST_STAGED
     if shape.sizes[0] != unit or not fits or (size > 2 and any(polynomial)):
         raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
-    # Units of a strip are those of one outer part, or a power of two of them to each.
-    return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
+    return _choice(columns, units, _pitch(units, lanes), plan, blocks)
+
+
+def _pitch(units: int, lanes: int) -> int:
+    """Units of a strip are those of one outer part, or a power of two of them to each."""
+    return units if units >= lanes else _power(units)
+
+
+def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
+    _, lanes, threads, _, trips, megabytes, _ = shape.sizes
+    units = columns.inner * size // unit
+    pitch = _pitch(units, lanes)
+    strips = -(-columns.outer * pitch // lanes)
+    share = threads // lanes * (TOGETHER // max(1, unit // 4)) * trips
+    splits = -(-columns.cols // share)
+    of_strip = columns.cols * lanes * unit
+    band = min(strips, max(1, megabytes * 2**20 // of_strip))
+    pieces = -(-strips // band) * band * splits
+    ahead = min(pieces, band * splits + -(-AHEAD // (share * lanes * unit)))
+    plan = ColumnsPlan(shape, 0, 0, log=log)
+    made = Choice((plan,), units, pitch, strips, splits, share, band, ahead)
+    if shape.sizes[0] != unit or made.places(size) > MOST_POSTED or made.blocks >= 2**31:
+        raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
+    return made
 
 
 def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    """What may be fast where rows are held, on Hopper."""
+    """What may be fast on Hopper."""
+    yield from _held_candidates(columns, size, unit)
+    yield from _band_candidates(columns, size, unit)
+
+
+def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
+    places = columns.outer * columns.inner
+    few = places * columns.cols * size < LEAST_BANDED or columns.cols < LEAST_BANDED_ROWS
+    if few or places > MOST_POSTED // 2:
+        return
+    for strip, (threads, trips), megabytes, order in product(
+        BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES, BAND_ORDERS
+    ):
+        yield Shape("bands", (unit, strip // unit, threads, 1, trips, megabytes, order))
+
+
+def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
     for strip, threads, blocks, eighths in product(STRIPS, BLOCK_THREADS, CLUSTERS, STAGED):
         lanes = strip // unit
         if not 1 <= lanes <= min(32, threads):

@@ -31,6 +31,7 @@ POINTERS = {
     "held": "{t} *, {t} *",
     "partials": "{t} *, Partial *",
     "results": "{t} *, Partial *, {t} *",
+    "bands": "{t} *, {t} *, Partial *, Meeting *",
 }
 CALL = """extern "C" void call{number}(
         int blocks, int threads, int shared, long long **values) {{
@@ -39,7 +40,7 @@ CALL = """extern "C" void call{number}(
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
-INTEGERS = {"held": 8, "partials": 8, "results": 10}
+INTEGERS = {"held": 8, "partials": 8, "results": 10, "bands": 15}
 Chooser = Callable[[Columns, int, int, bool, int, int], Choice]
 
 
@@ -108,9 +109,9 @@ class Code:
 
             def __call__(self, stream: int, *pointers: int) -> None:
                 assert len(pointers) == self.pointers
-                values = (ctypes.c_int64 * 16)(*pointers, *self.integers)
+                values = (ctypes.c_int64 * 24)(*pointers, *self.integers)
                 start = ctypes.addressof(values)
-                places = (ctypes.c_void_p * 16)(*(start + 8 * i for i in range(16)))
+                places = (ctypes.c_void_p * 24)(*(start + 8 * i for i in range(24)))
                 code.launches.append((self.plan, self.grid, self.threads))
                 for _ in range(1 + (self.plan.shape.sizes[3] > 1)):
                     code.functions[self.plan](self.grid, self.threads, self.shared, places)
@@ -118,6 +119,12 @@ class Code:
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))
         monkeypatch.setattr(columns, "kernel", lambda plan, dtype, device: plan)
+        meetings: dict[int, Tensor] = {}
+
+        def scratch(size: int, device: int | None, stream: int) -> int:
+            return meetings.setdefault(size, torch.zeros(size, dtype=torch.uint8)).data_ptr()
+
+        monkeypatch.setattr(columns, "scratch", scratch)
         monkeypatch.setattr(columns, "allow", lambda plan, name, value: None)
         monkeypatch.setattr(columns, "Prepared", OnTheHost)
         monkeypatch.setattr(

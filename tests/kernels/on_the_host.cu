@@ -107,6 +107,8 @@ static float4 __ldg(const float4 *v) { return *v; }
 struct float2 {
     float x, y;
 };
+static float2 __ldcg(const float2 *at) { return *at; }
+
 struct __half {
     unsigned short half;
 
@@ -204,6 +206,13 @@ static int __reduce_max_sync(unsigned, int v) {
     const int *all = meet(v);
     return *std::max_element(all, all + 32);
 }
+// One thread at a time.
+template <class V> V atomicAdd(V *to, V v) {
+    V old = *to;
+    *to += v;
+    return old;
+}
+static void __threadfence() {}
 static unsigned __ballot_sync(unsigned, bool v) {
     const int *all = meet(v);
     unsigned votes = 0;

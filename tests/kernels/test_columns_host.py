@@ -12,6 +12,7 @@ from torch import Tensor
 
 from kernels.frontier import columns
 from kernels.frontier.columns_plans import (
+    TOGETHER,
     Choice,
     Columns,
     ColumnsPlan,
@@ -60,6 +61,21 @@ def small(
     return Choice((first, second), units, units, strips, -(-lies.cols // share), share)
 
 
+def banded(
+    band: int, ahead: int, backwards: int, lies: Columns, size: int, unit: int, log: bool,
+    *_: int | str,
+) -> Choice:  # fmt: skip
+    """In bands of so many strips, so many pieces of a trip ahead of the first band's end."""
+    units, lanes, threads = lies.inner * size // unit, 4, 64
+    strips = -(-lies.outer * units // lanes)
+    share = threads // lanes * (TOGETHER // max(1, unit // 4))
+    splits = -(-lies.cols // share)
+    pieces = -(-strips // band) * band * splits
+    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1, 1, 1, backwards)), 0, 0, log=log)
+    first = min(pieces, band * splits + ahead)
+    return Choice((plan,), units, units, strips, splits, share, band, first)
+
+
 WAYS = {
     "rule, Hopper": (choose, 90, SHAPES[90]),
     "rule, Ampere": (choose, 80, SHAPES[80]),
@@ -74,6 +90,9 @@ WAYS = {
         90,
         ((3, 41, 16), (2, 200, 32)),
     ),
+    # More pieces of a strip than are merged at once, and bands that are not full.
+    "bands": (partial(banded, 2, 3, 0), 90, ((3, 41, 9), (1, 4200, 8), (3, 200, 24))),
+    "a band, backwards": (partial(banded, 100, 0, 1), 80, ((3, 41, 16), (2, 500, 32), (1, 1, 16))),
     "twice": (partial(small, 64, 0), 80, ((3, 41, 9), (2, 500, 32), (1, 1, 16))),
 }
 
@@ -170,7 +189,7 @@ def test_a_polynomial_is_an_exponential(tmp_path: Path):
     assert not nothing[:, 0].any()
 
 
-@pytest.mark.parametrize("way", ["rule, Ampere", "twice"])
+@pytest.mark.parametrize("way", ["rule, Ampere", "bands", "twice"])
 def test_results_may_take_the_inputs_place(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
