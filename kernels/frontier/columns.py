@@ -85,9 +85,9 @@ def prepare(
     numbers = [columns.outer * choice.pitch, choice.pitch, choice.units, columns.cols]
     threads = choice.plans[0].threads
     if choice.band:
-        backwards, capacity = choice.plans[0].shape.sizes[6], choice.capacity(size)
+        capacity = choice.capacity(size)
         more = [
-            choice.splits, choice.share, choice.strips, choice.band, choice.ahead, backwards,
+            choice.splits, choice.share, choice.strips, choice.band, choice.ahead, choice.backwards,
             capacity,
         ]  # fmt: skip
         ready = Prepared(

@@ -60,14 +60,15 @@ POLYNOMIAL, BESIDE = (0, 2), 8
 STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
 
 
-# Of two looks in one launch: pairs that are merged at once (columns_bands.cu); bytes of looks that
-# come before a band's first results beside its own, since its pairs are to be merged; and places
-# whose pairs a stream keeps memory for.
-MERGED, AHEAD, MOST_POSTED = 32, 8 * 2**20, 2**18
-# Their candidates: bytes of a strip, (threads, trips of a piece), MB of a band, and whether its
-# last pieces are written first.  Smaller tensors and shorter columns are held.
-BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES = (128, 256), ((256, 1), (256, 2), (512, 1)), (6, 12, 24)
-BAND_ORDERS, LEAST_BANDED, LEAST_BANDED_ROWS = (0, 1), 4 * 2**20, 1024
+# Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
+# pairs a stream keeps memory for.
+MERGED, MOST_POSTED = 32, 2**18
+# Their candidates: bytes of a strip, (threads, trips of a piece), MB of a band, MB that are looked
+# at beside it before its results are written, since pairs take some microseconds to meet, and
+# whether its last pieces are written first.  Smaller tensors and shorter columns are held.
+BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES = (128, 256), ((256, 2), (256, 4), (512, 2)), (6, 16)
+BAND_AHEAD, BAND_ORDERS = (6, 16), (0, 1)
+LEAST_BANDED, LEAST_BANDED_ROWS = 4 * 2**20, 1024
 
 
 class Columns(NamedTuple):
@@ -132,8 +133,9 @@ class ColumnsPlan(Plan):
     eighths of a thread's units lie in shared memory, which are ``staged``.  A seventh, if there is
     one, says of how many eighths of a thread's places of 16 bits a ``polynomial`` is exponential.
 
-    Of ``bands`` a fifth says how often a block's threads load in a piece, a sixth how many MB of
-    input a band has, and a seventh whether a band's last pieces are written first.
+    A shape of ``bands`` has four more: how often a block's threads load in a piece, how many MB of
+    input a band has, how many are looked at beside it before it is written, and whether its last
+    pieces are written first.
     """
 
     log: bool = False
@@ -192,6 +194,7 @@ class Choice:
     share: int
     band: int = 0  # strips of one, of two looks in one launch
     ahead: int = 0  # pieces that are looked at before any is written
+    backwards: int = 0  # whether the last pieces of a band are written first
 
     @property
     def blocks(self) -> int:
@@ -261,18 +264,19 @@ def _pitch(units: int, lanes: int) -> int:
 
 
 def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
-    _, lanes, threads, _, trips, megabytes, _ = shape.sizes
+    _, lanes, threads, _, trips, of_band, beside, backwards = shape.sizes
     units = columns.inner * size // unit
     pitch = _pitch(units, lanes)
     strips = -(-columns.outer * pitch // lanes)
     share = threads // lanes * (TOGETHER // max(1, unit // 4)) * trips
     splits = -(-columns.cols // share)
     of_strip = columns.cols * lanes * unit
-    band = min(strips, max(1, megabytes * 2**20 // of_strip))
+    band = min(strips, max(1, of_band * 2**20 // of_strip))
     pieces = -(-strips // band) * band * splits
-    ahead = min(pieces, band * splits + -(-AHEAD // (share * lanes * unit)))
-    plan = ColumnsPlan(shape, 0, 0, log=log)
-    made = Choice((plan,), units, pitch, strips, splits, share, band, ahead)
+    ahead = min(pieces, band * splits + beside * 2**20 // (share * lanes * unit))
+    kernel = Shape("bands", shape.sizes[:4])  # the others are its arguments
+    plan = ColumnsPlan(kernel, 0, 0, log=log)
+    made = Choice((plan,), units, pitch, strips, splits, share, band, ahead, backwards)
     if shape.sizes[0] != unit or made.places(size) > MOST_POSTED or made.blocks >= 2**31:
         raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
     return made
@@ -289,10 +293,10 @@ def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
     few = places * columns.cols * size < LEAST_BANDED or columns.cols < LEAST_BANDED_ROWS
     if few or places > MOST_POSTED // 2:
         return
-    for strip, (threads, trips), megabytes, order in product(
-        BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES, BAND_ORDERS
+    for strip, (threads, trips), *more in product(
+        BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES, BAND_AHEAD, BAND_ORDERS
     ):
-        yield Shape("bands", (unit, strip // unit, threads, 1, trips, megabytes, order))
+        yield Shape("bands", (unit, strip // unit, threads, 1, trips, *more))
 
 
 def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:

@@ -70,7 +70,7 @@ def covers(choice: Choice, tensors: Tensors) -> None:
 def test_a_shape_that_cannot_hold_a_tensor_is_refused():
     with pytest.raises(ValueError, match="cannot hold"):
         chosen(FAST, Columns(1, 10**6, 64, 64 * 10**6, 64), 4, 16, log=False)
-    bands = Shape("bands", (16, 8, 256, 1, 1, 6, 0))
+    bands = Shape("bands", (16, 8, 256, 1, 2, 6, 6, 0))
     with pytest.raises(ValueError, match="cannot take"):
         chosen(bands, Columns(2**9, 4096, 2**10, 2**22, 2**10), 2, 16, log=False)
     with pytest.raises(ValueError, match="in units of 4 bytes"):

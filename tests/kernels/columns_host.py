@@ -51,6 +51,7 @@ class Code:
         self.functions: dict[ColumnsPlan, Any] = {}
         self.libraries = []
         self.launches: list[tuple[ColumnsPlan, int, int]] = []
+        self.meetings: dict[int, Tensor] = {}
         plans = dict.fromkeys(plan for choice in choices for plan in choice.plans)
         for regime in REGIMES:
             mine = [plan for plan in plans if plan.shape.regime == regime]
@@ -119,10 +120,9 @@ class Code:
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))
         monkeypatch.setattr(columns, "kernel", lambda plan, dtype, device: plan)
-        meetings: dict[int, Tensor] = {}
 
         def scratch(size: int, device: int | None, stream: int) -> int:
-            return meetings.setdefault(size, torch.zeros(size, dtype=torch.uint8)).data_ptr()
+            return code.meetings.setdefault(size, torch.zeros(size, dtype=torch.uint8)).data_ptr()
 
         monkeypatch.setattr(columns, "scratch", scratch)
         monkeypatch.setattr(columns, "allow", lambda plan, name, value: None)

@@ -71,9 +71,9 @@ def banded(
     share = threads // lanes * (TOGETHER // max(1, unit // 4))
     splits = -(-lies.cols // share)
     pieces = -(-strips // band) * band * splits
-    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1, 1, 1, backwards)), 0, 0, log=log)
+    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1)), 0, 0, log=log)
     first = min(pieces, band * splits + ahead)
-    return Choice((plan,), units, units, strips, splits, share, band, first)
+    return Choice((plan,), units, units, strips, splits, share, band, first, backwards)
 
 
 WAYS = {
