@@ -24,7 +24,8 @@ from tests.kernels.columns_host import Code, chosen, placed
 from tests.kernels.frontier_host import KINDS, in_cpp
 from tests.kernels.host import library
 
-NEAR = {"float32": 1e-5, "bfloat16": 8e-3}
+# Half a unit in the last place, and 5e-4 for all that comes before.
+NEAR = {"float32": 1e-5, "bfloat16": 4.4e-3}
 # Outer parts, rows, places. Of each architecture all that its rule tells apart.
 SHAPES = {
     90: ((3, 4, 45), (70, 3, 3), (700, 30, 2), (2, 40, 24), (1, 300, 70), (1, 3000, 5)),
