@@ -92,8 +92,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     int strip = int(task.piece / of_band) * band + at % band, split = at / band;
     if (strip < strips) {
         int lane = threadIdx.x % LANES;
-        Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(strip) * LANES + lane, x_outer,
-                  out_outer, numbers, pitch, units);
+        Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
         Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
         Posted *posted = meeting->posted(capacity) + static_cast<long long>(strip) * PLACES;
         if (!task.writes) {
@@ -104,7 +103,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             Partial *of_groups = pairs + static_cast<long long>(splits) * PLACES;
             unsigned *counters = meeting->counters() + static_cast<long long>(strip) * (groups + 1);
             first_look<T, Mine, LANES, THREADS>(
-                x + spot.source, x_step, mine,
+                x + spot.in(x_outer, Mine::PLACES), x_step, mine,
                 [&](int place, Partial pair) { pairs[split * PLACES + place] = pair; });
             if (arrives_last(counters + group, of_group)) {
                 Partial all =
@@ -138,7 +137,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                 Partial row = rows[e * LANES + lane];
                 of[e] = {row.max, row.sum};
             }
-            second_look<T, Mine, LANES, THREADS, LOG>(x + spot.source, x_step, out + spot.to,
+            second_look<T, Mine, LANES, THREADS, LOG>(x + spot.in(x_outer, Mine::PLACES), x_step,
+                                                      out + spot.in(out_outer, Mine::PLACES),
                                                       out_step, mine, of);
         }
     }

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     await_turn();
     int lane = threadIdx.x % LANES, set = threadIdx.x / (LANES < 32 ? 32 : LANES);
     int rank = blockIdx.x % BLOCKS;
-    Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(blockIdx.x / BLOCKS) * LANES + lane,
-              x_outer, out_outer, numbers, pitch, units);
+    Spot spot(static_cast<unsigned long long>(blockIdx.x / BLOCKS) * LANES + lane, numbers, pitch,
+              units);
     int share = (cols + BLOCKS - 1) / BLOCKS, last = min(cols, (rank + 1) * share);
     int first = rank * share + int(threadIdx.x) / LANES;
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     auto staged = [&](int i) -> Mine & {
         return *reinterpret_cast<Mine *>(image + THREADS * i + threadIdx.x);
     };
-    const T *from = x + spot.source + first * x_step;
+    const T *from = x + spot.in(x_outer, Mine::PLACES) + first * x_step;
     long long x_steps = GROUPS * x_step;
     if (rows >= HELD + STAGED) { // of nearly all threads: nothing has to be asked of each row
 #pragma unroll
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         for (int e = 0; e < result.FIRST; ++e)
             lost |= unsigned(!(fabsf(of[e].scale) < CUDART_INF_F)) << e;
     }
-    T *to = out + spot.to + first * out_step;
+    T *to = out + spot.in(out_outer, Mine::PLACES) + first * out_step;
     long long out_steps = GROUPS * out_step;
     auto give = [&](const Mine &mine, int i) {
         float v[EACH];
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     for (int i = 0; i < STAGED; ++i)
         give(staged(i), HELD + i);
     for (int e = 0; lost != 0; ++e, lost /= 2) {
-        to = out + spot.to + first * out_step + e;
+        to = out + spot.in(out_outer, Mine::PLACES) + first * out_step + e;
 #pragma unroll 1
         for (int i = 0; i < rows && lost % 2 != 0; ++i, to += out_steps)
             *to = T(CUDART_NAN_F);

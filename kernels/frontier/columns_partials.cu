@@ -19,10 +19,10 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     int lane = threadIdx.x % LANES;
     // Strips side by side at once: memory is then read by rows, whatever their width.
     int strips = gridDim.x / splits, split = blockIdx.x / strips, strip = blockIdx.x % strips;
-    Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(strip) * LANES + lane, x_outer, 0,
-              numbers, pitch, units);
+    Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
     partials += (static_cast<long long>(strip) * splits + split) * PLACES;
     first_look<T, Mine, LANES, THREADS>(
-        x + spot.source, x_step, Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there),
+        x + spot.in(x_outer, Mine::PLACES), x_step,
+        Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there),
         [&](int place, Partial pair) { partials[place] = pair; });
 }

@@ -32,9 +32,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         Partial row = rows[e * LANES + lane];
         of[e] = {row.max, row.sum};
     }
-    Spot spot(BYTES, sizeof(T), static_cast<unsigned long long>(strip) * LANES + lane, x_outer,
-              out_outer, numbers, pitch, units);
+    Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
     second_look<T, Mine, LANES, THREADS, LOG>(
-        x + spot.source, x_step, out + spot.to, out_step,
-        Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there), of);
+        x + spot.in(x_outer, Mine::PLACES), x_step, out + spot.in(out_outer, Mine::PLACES),
+        out_step, Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there), of);
 }
