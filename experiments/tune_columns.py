@@ -3,8 +3,9 @@
     python -m experiments.tune_columns --out kernels/frontier/tables/columns/nvidia-h200.json \
         --log tune_columns.csv
 
-Candidates hold the rows of a strip; each is checked, and timed in turn with the rule's choice and
-with copy.  Where the rule's is faster, it stands, and the table has no entry.
+Candidates hold the rows of a strip, or read them twice in bands; each is checked, and timed in turn
+with the rule's choice and with copy.  Where the rule's is faster, it stands, and the table has no
+entry.
 """
 
 from pathlib import Path
@@ -33,10 +34,12 @@ from kernels.registry import ELEMENT_BYTES, variant
 
 # Both 16-bit types go by what bfloat16 took.
 DTYPES = ("float32", "bfloat16")
-# (outer, rows, places): squares of S3's exercise and those between, wide ones, inner dimensions.
+# (outer, rows, places): squares of S3's exercise and those between, wide and tall ones, inner
+# dimensions.
 SHAPES = (
     *((1, n, n) for n in (1024, 2048, 3072, 4096, 6144, 8192)),
-    *((1, n, 2**26 // n) for n in (64, 128, 256, 512, 1024, 2048, 4096, 16_384)),
+    *((1, n, 2**26 // n) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
+    *((1, n, 2**26 // n) for n in (16_384, 32_768, 65_536, 131_072)),
     *((32, n, 512) for n in (512, 1024, 2048, 4096)),
 )
 ESTIMATE_NS = 1e5

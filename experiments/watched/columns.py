@@ -48,6 +48,8 @@ class Lies:
 
 # (outer, columns, inner): with gaps, and where rows of 16 bits, too, are read twice.
 FAR, READ_TWICE = ((3, 5, 16), (2, 200, 40), (1, 4200, 8), (2, 4200, 7)), (1, 4200, 16)
+# The same in bands of one strip, of more pieces than are merged at once.
+BANDS = Shape("bands", (16, 1, 32, 1, 1, 0, 0, 1))
 DENSE, APART = Lies(), Lies(2, 4, (5, 3), (2, 0))
 GAPS = Lies(gaps_x=(16, 8))
 
@@ -73,6 +75,7 @@ def cases(gpu: Gpu) -> Iterator[Case]:
             yield _case(dtype, shape, lies, log, gpu)
     for dtype, log in product(("bfloat16", "float16"), (False, True)):
         yield _case(dtype, READ_TWICE, DENSE, log, gpu)
+        yield _case(dtype, READ_TWICE, DENSE, log, gpu, BANDS)
 
 
 def _measured(gpu: Gpu) -> Iterator[tuple[str, Shape]]:
@@ -83,7 +86,9 @@ def _measured(gpu: Gpu) -> Iterator[tuple[str, Shape]]:
 
 
 def _held_by(shape: Shape, dtype: str, inner: int) -> int:
-    """Columns that ``shape`` holds, of a small tensor: a row less than all threads have some of."""
+    """Columns that ``shape`` takes, of a small tensor: a row less than all threads have some of."""
+    if shape.regime == "bands":
+        return MOST // inner - 1
     _, lanes, threads, blocks, *_ = shape.sizes
     together = blocks * threads // lanes
     return min(MOST // inner // together, 3) * together - 1

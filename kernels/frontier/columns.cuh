@@ -110,18 +110,24 @@ template <class T, int BYTES> struct alignas(BYTES < 4 ? 4 : BYTES) Unit {
         for (int i = 0; i < WORDS; ++i)
             w[i] = bits<unsigned>(larger(Word<T>::raw(w[i]), Word<T>::raw(other.w[i])));
     }
+
+    // Of 16 bits, two at once.  Exact from half a base to twice it.
+    __device__ void subtract(const Unit &bases) {
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i)
+            w[i] = bits<unsigned>(__hsub2(Word<T>::raw(w[i]), Word<T>::raw(bases.w[i])));
+    }
 };
 
 // Where a thread's places start in x and in the results, if it has any.  Units are numbered over
 // all outer dimensions, ``pitch`` to each, of which the first ``units`` are there.
 struct Spot {
     bool there;
-    long long source, to;
+    unsigned place;        // of units
+    unsigned long long of; // outer dimensions
 
-    __device__ Spot(int bytes_of_unit, int size, unsigned long long number, long long x_outer,
-                    long long out_outer, long long numbers, int pitch, int units) {
-        unsigned long long of = 0;
-        unsigned place = unsigned(number);
+    __device__ Spot(unsigned long long number, long long numbers, int pitch, int units)
+        : place(unsigned(number)), of(0) {
         if (numbers > pitch) { // a division of 64 bits takes as long as many elements
             if (numbers <= 0xffffffffll) {
                 of = unsigned(number) / unsigned(pitch);
@@ -132,9 +138,11 @@ struct Spot {
             }
         }
         there = number < static_cast<unsigned long long>(numbers) && place < unsigned(units);
-        long long along = static_cast<long long>(place) * (bytes_of_unit / size);
-        source = static_cast<long long>(of) * x_outer + along;
-        to = static_cast<long long>(of) * out_outer + along;
+    }
+
+    // In elements, of units of so many.
+    __device__ long long in(long long outer_stride, int each) const {
+        return static_cast<long long>(of) * outer_stride + static_cast<long long>(place) * each;
     }
 };
 

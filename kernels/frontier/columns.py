@@ -20,6 +20,7 @@ from kernels.frontier.columns_plans import (
 )
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel
 from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
+from kernels.frontier.scratch import scratch
 from kernels.prepared import Launch, Prepared, allow, launch
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ def prepare(
     early = arch in HOPPERS
     numbers = [columns.outer * choice.pitch, choice.pitch, choice.units, columns.cols]
     threads = choice.plans[0].threads
+    if choice.band:
+        capacity = choice.capacity(size)
+        more = [
+            choice.splits, choice.share, choice.strips, choice.band, choice.ahead, choice.backwards,
+            capacity,
+        ]  # fmt: skip
+        ready = Prepared(
+            functions[0], choice.blocks, threads, 0, [*[None] * 4, *steps, *numbers, *more],
+            early=early,
+        )  # fmt: skip
+        return _meeting(ready, choice.partials_bytes(size), 32 * (1 + capacity), x.device)
     if len(functions) == 1:
         cluster = choice.splits
         if cluster > PORTABLE_CLUSTER:
@@ -106,6 +118,19 @@ def prepare(
         )
     )
     return _twice(first, second, choice.partials_bytes(size), x.device)
+
+
+def _meeting(ready: Prepared, size: int, meeting: int, device: torch.device) -> Launch:
+    """``ready`` with memory for pairs, and with that in which its blocks meet, ``meeting`` bytes.
+
+    No kernel of rows asks for as many: what they leave there is something else.
+    """
+
+    def launch(stream: int, source: int, to: int) -> None:
+        partials = torch.empty(size, dtype=torch.uint8, device=device)
+        ready(stream, source, to, partials.data_ptr(), scratch(meeting, device.index, stream))
+
+    return launch
 
 
 def _twice(first: Prepared, second: Prepared, size: int, device: torch.device) -> Launch:

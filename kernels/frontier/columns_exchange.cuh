@@ -1,11 +1,11 @@
 // columns_exchange: the pairs of every place of a strip from all blocks of a cluster, each of which
-// writes its own to the shared memory of the others.
+// writes its own to the shared memory of the others.  PARTS neighbouring threads share a place.
 //   source   as exchange.cuh
 #pragma once
 #include "cluster.cuh"
 #include "columns.cuh"
 
-template <int BLOCKS, int PLACES> struct ColumnsExchange {
+template <int BLOCKS, int PLACES, int PARTS> struct ColumnsExchange {
     alignas(16) Partial of_block[BLOCKS][PLACES];
     Barrier arrived;
 
@@ -25,26 +25,27 @@ template <int BLOCKS, int PLACES> struct ColumnsExchange {
     // Every thread, before the first of them sends: all blocks' barriers are ready.
     __device__ void ready() { await(); }
 
-    // A thread with this block's pair of a place.
-    __device__ void tell(int rank, int place, Partial mine) {
+    // Threads with this block's pair of a place, each to its part of the blocks.
+    __device__ void tell(int rank, int place, int part, Partial mine) {
 #pragma unroll 1 // registers are the rows'
-        for (int to = 0; to < BLOCKS; ++to)
+        for (int to = part; to < BLOCKS; to += PARTS)
             send(mine, &of_block[rank][place], &arrived, to);
     }
 
     // The pair of all blocks, when all have told theirs.
-    __device__ Partial of_all(int, int place) {
+    __device__ Partial of_all(int place, int part) {
         wait(&arrived, 0);
         // The maximum first: then no exponential waits for another.
-        float max = -CUDART_INF_F;
+        Partial all = no_partial();
 #pragma unroll 4 // registers are the rows'
-        for (int from = 0; from < BLOCKS; ++from)
-            max = larger(max, of_block[from][place].max);
-        Partial all = {max, 0.0f};
+        for (int from = part; from < BLOCKS; from += PARTS)
+            all.max = larger(all.max, of_block[from][place].max);
+        all.max = max_over<PARTS>(all.max);
 #pragma unroll 4
-        for (int from = 0; from < BLOCKS; ++from)
+        for (int from = part; from < BLOCKS; from += PARTS)
             all.sum += moved(Softmax{}, of_block[from][place].sum, of_block[from][place].max,
-                             base_of(max));
+                             base_of(all.max));
+        all.sum = sum_over<PARTS>(all.sum);
         return all;
     }
 };

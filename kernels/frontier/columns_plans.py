@@ -20,6 +20,7 @@ exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 ta
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -31,7 +32,7 @@ from kernels.frontier import select
 from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
 from kernels.registry import ELEMENT_BYTES
 
-REGIMES = ("held", "partials", "results")
+REGIMES = ("held", "partials", "results", "bands")
 SECTOR_BYTES, LINE_BYTES = 32, LINE * VECTOR_BYTES
 # Of its rows in the registers of a thread: words, and units, of which each has an address too.
 WORDS, UNITS = 32, 24
@@ -50,9 +51,24 @@ FOLDER = "columns"  # of select.TABLES
 STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
 LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
 REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
+# Eighths of places whose exponentials are a polynomial's: at 2 the exponential unit and all other
+# instructions of a unit of 16 bits take 96 and 94 cycles of a scheduler, and 128 and 70 at 0.
+# It takes registers beside.
+POLYNOMIAL, BESIDE = (0, 2), 8
 # Eighths of a thread's units that candidates stage, of strips of so many bytes and more; and bytes
 # of them that fit a multiprocessor beside what blocks exchange.
 STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
+
+
+# Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
+# pairs a stream keeps memory for.
+MERGED, MOST_POSTED = 32, 2**18
+# Their candidates: bytes of a strip, (threads, trips of a piece), MB of a band, MB that are looked
+# at beside it before its results are written, since pairs take some microseconds to meet, and
+# whether its last pieces are written first.  Smaller tensors and shorter columns are held.
+BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES = (128, 256), ((256, 2), (256, 4), (512, 2)), (6, 16)
+BAND_AHEAD, BAND_ORDERS = (6, 16), (0, 1)
+LEAST_BANDED, LEAST_BANDED_ROWS = 4 * 2**20, 1024
 
 
 class Columns(NamedTuple):
@@ -114,11 +130,17 @@ class ColumnsPlan(Plan):
     """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
 
     Of ``held`` a fifth says how many blocks a multiprocessor has at least, and a sixth how many
-    eighths of a thread's units lie in shared memory, which are ``staged``.
+    eighths of a thread's units lie in shared memory, which are ``staged``.  A seventh, if there is
+    one, says of how many eighths of a thread's places of 16 bits a ``polynomial`` is exponential.
+
+    A shape of ``bands`` has four more: how often a block's threads load in a piece, how many MB of
+    input a band has, how many are looked at beside it before it is written, and whether its last
+    pieces are written first.
     """
 
     log: bool = False
     staged: int = 0
+    polynomial: int = 0
 
     @property
     def file(self) -> Path:
@@ -129,7 +151,7 @@ class ColumnsPlan(Plan):
         unit, lanes, threads, blocks, *more = self.shape.sizes
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
-            words += [self.held, self.staged, blocks, more[0]]
+            words += [self.held, self.staged, blocks, more[0], self.polynomial]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -170,16 +192,37 @@ class Choice:
     strips: int
     splits: int
     share: int
+    band: int = 0  # strips of one, of two looks in one launch
+    ahead: int = 0  # pieces that are looked at before any is written
+    backwards: int = 0  # whether the last pieces of a band are written first
 
     @property
     def blocks(self) -> int:
         """Of a launch."""
+        if self.band:
+            return 2 * -(-self.strips // self.band) * self.band * self.splits
         return self.strips * self.splits
 
-    def partials_bytes(self, size: int) -> int:
-        """Of memory between two kernels, for elements of ``size`` bytes: 8 a place and split."""
+    @property
+    def groups(self) -> int:
+        """Of a strip's pairs, which are merged before all are."""
+        return -(-self.splits // MERGED)
+
+    def places(self, size: int) -> int:
+        """Of all strips, for elements of ``size`` bytes."""
         unit, lanes, *_ = self.plans[0].shape.sizes
-        return 8 * self.blocks * lanes * unit // size
+        return self.strips * lanes * unit // size
+
+    def partials_bytes(self, size: int) -> int:
+        """Of memory between two looks, for elements of ``size`` bytes: 8 a place and split."""
+        return 8 * self.places(size) * (self.splits + bool(self.band) * self.groups)
+
+    def capacity(self, size: int) -> int:
+        """Of the memory in which blocks meet, twice so many 16 bytes: for counters and for pairs.
+
+        A power of two, so that few sizes serve all shapes.
+        """
+        return _power(max(self.places(size), -(-self.strips * (self.groups + 1) // 4)))
 
 
 def choose(
@@ -191,26 +234,72 @@ def choose(
     ``arch`` is 90 for sm_90, ``gpu`` a slug, or empty: any.
     """
     if shape := _measured(columns, size, unit, arch, gpu):
-        return chosen(shape, columns, size, unit, log)
+        with suppress(ValueError):  # too many places for it
+            return chosen(shape, columns, size, unit, log)
     return by_rule(columns, size, unit, log, arch, multiprocessors)
 
 
 def chosen(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
-    """The same by ``shape``, which holds rows.  Raises ValueError where a thread had too many."""
-    _, lanes, threads, blocks, _, eighths = shape.sizes
+    """The same by ``shape``.  Raises ValueError where a thread had too many rows, or a launch too
+    many blocks or places."""
+    if shape.regime == "bands":
+        return _in_bands(shape, columns, size, unit, log)
+    _, lanes, threads, blocks, _, eighths, *polynomial = shape.sizes
     units, share = columns.inner * size // unit, -(-columns.cols // blocks)
     each = -(-share // (threads // lanes))
     staged = each * eighths // 8
-    plan = ColumnsPlan(shape, each - staged, 0, log=log, staged=staged)
+    # A logarithm's exponentials are summed and no more: half as many.
+    share_of = sum(polynomial) * (not log)
+    plan = ColumnsPlan(shape, each - staged, 0, log=log, staged=staged, polynomial=share_of)
     words = plan.held * max(1, unit // 4)
-    if shape.sizes[0] != unit or words > MOST_WORDS or plan.shared_bytes > MOST_STAGED:
+    fits = words <= MOST_WORDS and plan.shared_bytes <= MOST_STAGED
+    if shape.sizes[0] != unit or not fits or (size > 2 and any(polynomial)):
         raise ValueError(f"{shape} cannot hold {columns} in units of {unit} bytes")
-    # Units of a strip are those of one outer part, or a power of two of them to each.
-    return _choice(columns, units, units if units >= lanes else _power(units), plan, blocks)
+    return _choice(columns, units, _pitch(units, lanes), plan, blocks)
+
+
+def _pitch(units: int, lanes: int) -> int:
+    """Units of a strip are those of one outer part, or a power of two of them to each."""
+    return units if units >= lanes else _power(units)
+
+
+def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
+    _, lanes, threads, _, trips, of_band, beside, backwards = shape.sizes
+    units = columns.inner * size // unit
+    pitch = _pitch(units, lanes)
+    strips = -(-columns.outer * pitch // lanes)
+    share = threads // lanes * (TOGETHER // max(1, unit // 4)) * trips
+    splits = -(-columns.cols // share)
+    of_strip = columns.cols * lanes * unit
+    band = min(strips, max(1, of_band * 2**20 // of_strip))
+    pieces = -(-strips // band) * band * splits
+    ahead = min(pieces, band * splits + beside * 2**20 // (share * lanes * unit))
+    kernel = Shape("bands", shape.sizes[:4])  # the others are its arguments
+    plan = ColumnsPlan(kernel, 0, 0, log=log)
+    made = Choice((plan,), units, pitch, strips, splits, share, band, ahead, backwards)
+    if shape.sizes[0] != unit or made.places(size) > MOST_POSTED or made.blocks >= 2**31:
+        raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
+    return made
 
 
 def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    """What may be fast where rows are held, on Hopper."""
+    """What may be fast on Hopper."""
+    yield from _held_candidates(columns, size, unit)
+    yield from _band_candidates(columns, size, unit)
+
+
+def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
+    places = columns.outer * columns.inner
+    few = places * columns.cols * size < LEAST_BANDED or columns.cols < LEAST_BANDED_ROWS
+    if few or places > MOST_POSTED // 2:
+        return
+    for strip, (threads, trips), *more in product(
+        BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES, BAND_AHEAD, BAND_ORDERS
+    ):
+        yield Shape("bands", (unit, strip // unit, threads, 1, trips, *more))
+
+
+def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
     for strip, threads, blocks, eighths in product(STRIPS, BLOCK_THREADS, CLUSTERS, STAGED):
         lanes = strip // unit
         if not 1 <= lanes <= min(32, threads):
@@ -220,14 +309,17 @@ def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
         words = (each - staged) * max(1, unit // 4)
         if words > MOST_WORDS or (words < LEAST_WORDS and (blocks > 1 or threads > 64)):
             continue
-        fit = min(RESIDENT_THREADS, REGISTERS // (OVERHEAD + words)) // threads
-        least = {max(1, fit - fewer) for fewer in FEWER}
-        if eighths:
-            if strip < STAGED_STRIP or staged == 0:
-                continue
-            least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
-        for blocks_at_once in sorted(least - {0}):
-            yield Shape("held", (unit, lanes, threads, blocks, blocks_at_once, eighths))
+        if eighths and (strip < STAGED_STRIP or staged == 0):
+            continue
+        for polynomial in POLYNOMIAL if size == 2 else (0,):
+            used = OVERHEAD + words + BESIDE * (polynomial > 0)
+            fit = min(RESIDENT_THREADS, REGISTERS // used) // threads
+            least = {max(1, fit - fewer) for fewer in FEWER}
+            if eighths:
+                least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
+            for blocks_at_once in sorted(least - {0}):
+                sizes = (unit, lanes, threads, blocks, blocks_at_once, eighths)
+                yield Shape("held", (*sizes, polynomial) if polynomial else sizes)
 
 
 class Entry(NamedTuple):

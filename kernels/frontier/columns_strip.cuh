@@ -1,25 +1,183 @@
-// columns_strip: a block's share of the rows of a strip, of which it has some at a time.
+// columns_strip: two looks at a block's share of the rows of a strip, of which it has some at a
+// time: the first makes the pair of each place, the second the results.
+//   source   online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867
 #pragma once
-#include "columns.cuh"
+#include "columns_powers.cuh"
 
 // Units of a thread on their way at once: 16 words.
 template <class Mine> constexpr int TOGETHER_OF = 16 / Mine::WORDS;
 
-// Rows from ``first`` to before ``last``, in trips of ``at_once``.
-struct Rows {
-    int first, last, trips;
+// A thread's units of a strip's rows ``split * share`` and after: one from each of ``count`` rows
+// GROUPS apart, from row ``first`` on.
+struct Share {
+    long long first;
+    int count;
 
-    __device__ Rows(int split, int share, int cols, int at_once)
-        : first(split * share),
-          last(min(static_cast<long long>(cols), static_cast<long long>(split) * share + share)),
-          trips((last - first - 1) / at_once + 1) {}
+    __device__ Share(int split, int share, int cols, int row, int groups, bool there) {
+        first = static_cast<long long>(split) * share + row;
+        long long last = min(static_cast<long long>(cols), first - row + share);
+        count = there && first < last ? int((last - first - 1) / groups) + 1 : 0;
+    }
 };
 
-// Rows row, row + GROUPS, ... before ``last``; -inf elsewhere.
-template <int GROUPS, class T, class Mine, int N>
-__device__ void load_rows(const T *from, long long step, long long row, int last, Mine (&some)[N]) {
+// ``count`` units, ``steps`` apart; -inf after these.
+template <class T, class Mine, int N>
+__device__ void load_rows(const T *from, long long steps, int count, Mine (&some)[N]) {
+    if (count >= N) {
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-        some[i] = row + GROUPS * i < last ? Mine::load(from + (row + GROUPS * i) * step)
-                                          : Mine::nothing();
+        for (int i = 0; i < N; ++i, from += steps)
+            some[i] = Mine::load(from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i, from += steps)
+            some[i] = i < count ? Mine::load(from) : Mine::nothing();
+    }
+}
+
+// Whether all of a thread's bases are so small that one FMA makes an exponential of 16 bits.
+template <class T, int EACH> __device__ bool by_one_fma(const float (&base)[EACH]) {
+    bool small = sizeof(T) == 2;
+#pragma unroll
+    for (float b : base)
+        small &= shift_of(b) == 0.0f;
+    return small;
+}
+
+// The pairs of a block's share, of every place in one thread: ``tell(place, pair)``, where a place
+// is e * LANES + lane.
+template <class T, class Mine, int LANES, int THREADS, class Tell>
+__device__ void first_look(const T *x, long long x_step, Share share, Tell tell) {
+    constexpr int EACH = Mine::PLACES, PLACES = LANES * EACH, GROUPS = THREADS / LANES;
+    constexpr int SETS = THREADS / 32, TOGETHER = TOGETHER_OF<Mine>;
+    Partial mine[EACH];
+#pragma unroll
+    for (Partial &place : mine)
+        place = no_partial();
+    long long x_steps = GROUPS * x_step;
+    const T *from = x + share.first * x_step;
+    for (int count = share.count; count > 0; count -= TOGETHER, from += TOGETHER * x_steps) {
+        Mine some[TOGETHER];
+        load_rows(from, x_steps, count, some);
+        Mine top = some[0];
+#pragma unroll
+        for (int i = 1; i < TOGETHER; ++i)
+            top.take_larger(some[i]);
+        float max[EACH], base[EACH], sum[EACH];
+        top.unpack(max);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) {
+            max[e] = larger(max[e], mine[e].max);
+            base[e] = base_of(max[e]);
+            sum[e] = moved(Softmax{}, mine[e].sum, mine[e].max, base[e]);
+        }
+        auto exponentiate = [&](auto of) {
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) {
+                float v[EACH];
+                some[i].unpack_again(v);
+                of(v);
+#pragma unroll
+                for (int e = 0; e < EACH; ++e)
+                    sum[e] += v[e];
+            }
+        };
+        if (by_one_fma<T>(base)) {
+            exponentiate(Powers<0, EACH>([&](int e) { return base[e] * -LOG2E; }));
+        } else {
+            exponentiate([&](float (&v)[EACH]) {
+#pragma unroll
+                for (int e = 0; e < EACH; ++e)
+                    v[e] = exp2_fast((v[e] - base[e]) * LOG2E);
+            });
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; ++e)
+            mine[e] = {max[e], sum[e]};
+    }
+
+    int lane = threadIdx.x % LANES;
+    __shared__ Partial of_set[SETS][PLACES];
+#pragma unroll
+    for (Partial &place : mine) {
+#pragma unroll
+        for (int step = LANES; step < 32; step *= 2)
+            place = merged(place, {__shfl_xor_sync(ALL_LANES, place.max, step),
+                                   __shfl_xor_sync(ALL_LANES, place.sum, step)});
+    }
+    if (threadIdx.x % 32 < LANES) {
+#pragma unroll
+        for (int e = 0; e < EACH; ++e)
+            of_set[threadIdx.x / 32][e * LANES + lane] = mine[e];
+    }
+    __syncthreads();
+    for (int place = threadIdx.x; place < PLACES; place += THREADS) {
+        Partial all = of_set[0][place];
+#pragma unroll
+        for (int i = 1; i < SETS; ++i)
+            all = merged(all, of_set[i][place]);
+        tell(place, all);
+    }
+}
+
+// One pair of ``count``, PLACES apart, for each of the first PLACES threads; all threads take part.
+template <int PLACES, int THREADS> __device__ Partial merge_pairs(const Partial *pairs, int count) {
+    constexpr int PARTS = THREADS / PLACES;
+    static_assert(PARTS > 0);
+    __shared__ Partial part[PARTS][PLACES];
+    int place = threadIdx.x % PLACES, mine = threadIdx.x / PLACES;
+    Partial all = no_partial();
+#pragma unroll 8 // all on their way at once
+    for (int i = mine; i < count; i += PARTS) {
+        // Another block wrote them: not from this multiprocessor's cache.
+        auto pair = __ldcg(reinterpret_cast<const float2 *>(pairs) + i * (long long)PLACES + place);
+        all = merged(all, {pair.x, pair.y});
+    }
+    part[mine][place] = all;
+    __syncthreads();
+    if (threadIdx.x < PLACES) {
+        for (int i = 1; i < PARTS; ++i)
+            all = merged(all, part[i][place]);
+    }
+    __syncthreads(); // before anybody calls again
+    return all;
+}
+
+// The results of a block's share, last rows first, by ``of`` each place's maximum and sum.
+template <class T, class Mine, int LANES, int THREADS, bool LOG>
+__device__ void second_look(const T *x, long long x_step, T *out, long long out_step, Share share,
+                            const AtPlace<T, LOG> (&of)[Mine::PLACES]) {
+    constexpr int EACH = Mine::PLACES, GROUPS = THREADS / LANES, TOGETHER = TOGETHER_OF<Mine>;
+    float base[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+        base[e] = of[e].base;
+    bool small = !LOG && by_one_fma<T>(base);
+    Powers<0, EACH> powers([&](int e) { return fmaf(base[e], -LOG2E, of[e].scale); });
+    long long x_steps = GROUPS * x_step, out_steps = GROUPS * out_step;
+    int done = (share.count - 1) / TOGETHER * TOGETHER; // units before the last trip's
+    const T *from = x + share.first * x_step + done * x_steps;
+    T *to = out + share.first * out_step + done * out_steps;
+    for (; done >= 0 && share.count > 0; done -= TOGETHER) {
+        Mine some[TOGETHER];
+        load_rows(from, x_steps, share.count - done, some);
+        T *at = to;
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i, at += out_steps) {
+            float v[EACH];
+            some[i].unpack(v);
+            if (small) {
+                powers(v);
+            } else {
+#pragma unroll
+                for (int e = 0; e < EACH; ++e)
+                    v[e] = of[e](v[e]);
+            }
+            Mine made;
+            made.pack(v);
+            if (done + i < share.count)
+                made.store(at);
+        }
+        from -= TOGETHER * x_steps;
+        to -= TOGETHER * out_steps;
+    }
 }

@@ -13,6 +13,7 @@ from kernels.frontier import select
 from kernels.frontier.columns_plans import (
     MOST_STAGED,
     MOST_WORDS,
+    Choice,
     Columns,
     by_rule,
     choose,
@@ -34,7 +35,12 @@ def test_every_tensor_has_candidates_that_hold_it(lies: tuple[int, int, int], dt
     assert len(shapes) > 10
     for shape in shapes:
         choice = chosen(shape, tensors.columns, tensors.size, VECTOR_BYTES, log=False)
-        plan, (_, lanes, threads, blocks, least, eighths) = choice.plans[0], shape.sizes
+        if shape.regime == "bands":
+            covers(choice, tensors)
+            continue
+        plan, (_, lanes, threads, blocks, least, eighths, *more) = choice.plans[0], shape.sizes
+        assert plan.polynomial == sum(more)
+        assert not more or tensors.size == 2
         assert plan.cols_held(tensors.size) >= tensors.cols
         assert plan.held * VECTOR_BYTES // 4 <= MOST_WORDS
         assert (plan.staged > 0) == (eighths > 0)
@@ -45,9 +51,28 @@ def test_every_tensor_has_candidates_that_hold_it(lies: tuple[int, int, int], dt
         assert choice.splits == blocks
 
 
+def covers(choice: Choice, tensors: Tensors) -> None:
+    """Whether bands have all rows and places, and what meets has room."""
+    _, lanes, threads, *_ = choice.plans[0].shape.sizes
+    assert choice.share % (threads // lanes) == 0
+    assert (choice.splits - 1) * choice.share < tensors.cols <= choice.splits * choice.share
+    assert choice.places(tensors.size) >= tensors.outer * tensors.inner
+    pieces = choice.blocks // 2
+    assert choice.band * choice.splits <= choice.ahead <= pieces
+    assert choice.strips * choice.splits <= pieces < (choice.strips + choice.band) * choice.splits
+    capacity = choice.capacity(tensors.size)
+    assert capacity & (capacity - 1) == 0
+    assert capacity >= choice.places(tensors.size)
+    assert 4 * capacity >= choice.strips * (choice.groups + 1)
+    assert 32 * choice.groups >= choice.splits
+
+
 def test_a_shape_that_cannot_hold_a_tensor_is_refused():
     with pytest.raises(ValueError, match="cannot hold"):
         chosen(FAST, Columns(1, 10**6, 64, 64 * 10**6, 64), 4, 16, log=False)
+    bands = Shape("bands", (16, 8, 256, 1, 2, 6, 6, 0))
+    with pytest.raises(ValueError, match="cannot take"):
+        chosen(bands, Columns(2**9, 4096, 2**10, 2**22, 2**10), 2, 16, log=False)
     with pytest.raises(ValueError, match="in units of 4 bytes"):
         chosen(FAST, Columns(1, 64, 63, 64 * 63, 63), 4, 4, log=False)
 
@@ -56,7 +81,7 @@ def test_the_fastest_of_each_tensor_is_what_one_like_it_then_goes_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def fast(shape: Shape) -> bool:
-        return shape.sizes[:4] == FAST.sizes[:4]
+        return shape.regime == "held" and shape.sizes[:4] == FAST.sizes[:4]
 
     def measure(tensors: Tensors, shapes: list[Shape], _: Any) -> dict[Shape | None, float]:
         # The rule's choice is the fastest of 64 rows.
@@ -70,7 +95,7 @@ def test_the_fastest_of_each_tensor_is_what_one_like_it_then_goes_by(
     monkeypatch.setattr(tune_columns, "measure", measure)
     out, log = tmp_path / "columns" / "nvidia-h200.json", tmp_path / "log.csv"
     tune_columns.main(out, log)
-    assert {"rule", "held"} == set(pd.read_csv(log)["regime"])
+    assert {"rule", "held", "bands"} == set(pd.read_csv(log)["regime"])
     entries = json.loads(out.read_text())["entries"]
     assert {e["cols"] for e in entries if fast(select.shape_of(e))} == HELD_BY_FAST
     assert not [e for e in entries if e["cols"] == 64]

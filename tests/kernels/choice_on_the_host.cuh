@@ -9,15 +9,6 @@ static float __fadd_rn(float a, float b) { return a + b; }
 static float __fsub_rn(float a, float b) { return a - b; }
 static float __fdiv_rn(float a, float b) { return a / b; }
 
-// One thread at a time.
-template <class V> V atomicAdd(V *to, V v) {
-    V old = *to;
-    *to += v;
-    return old;
-}
-
-static void __threadfence() {}
-
 static bool said_or[MOST];
 static bool __syncthreads_or(bool mine) {
     said_or[threadIdx.x] = mine;

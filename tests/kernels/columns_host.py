@@ -31,14 +31,16 @@ POINTERS = {
     "held": "{t} *, {t} *",
     "partials": "{t} *, Partial *",
     "results": "{t} *, Partial *, {t} *",
+    "bands": "{t} *, {t} *, Partial *, Meeting *",
 }
 CALL = """extern "C" void call{number}(
         int blocks, int threads, int shared, long long **values) {{
     dynamic_vectors = shared / 16;
+    {cluster}
     launch(blocks, threads, [=] {{ {kernel}({given}); }});
 }}
 """
-INTEGERS = {"held": 8, "partials": 8, "results": 10}
+INTEGERS = {"held": 8, "partials": 8, "results": 10, "bands": 15}
 Chooser = Callable[[Columns, int, int, bool, int, int], Choice]
 
 
@@ -49,6 +51,7 @@ class Code:
         self.functions: dict[ColumnsPlan, Any] = {}
         self.libraries = []
         self.launches: list[tuple[ColumnsPlan, int, int]] = []
+        self.meetings: dict[int, Tensor] = {}
         plans = dict.fromkeys(plan for choice in choices for plan in choice.plans)
         for regime in REGIMES:
             mine = [plan for plan in plans if plan.shape.regime == regime]
@@ -57,14 +60,16 @@ class Code:
             inside = folder / regime
             inside.mkdir()
             variant = in_cpp(f"columns_{regime}", inside)
-            stand_in = Path(__file__).with_name("columns_exchange_on_the_host.cuh")
-            shutil.copy(stand_in, inside / "columns_exchange.cuh")
+            stand_in = Path(__file__).with_name("cluster_on_the_host.cuh")
+            shutil.copy(stand_in, inside / "cluster.cuh")
+            (inside / "bulk.cuh").write_text("#pragma once\n")
             pointers = POINTERS[regime].format(t=C_TYPES[kind]).split(", ")
             given = [f"*({p} *)values[{i}]" for i, p in enumerate(pointers)]
             given += [f"*values[{len(pointers) + i}]" for i in range(INTEGERS[regime])]
             calls = "".join(
                 CALL.format(
-                    number=n, kernel=plan.expression(C_TYPES[kind]), given=", ".join(given)
+                    number=n, kernel=plan.expression(C_TYPES[kind]), given=", ".join(given),
+                    cluster=f"cluster = {plan.shape.sizes[3]};" * (regime == "held"),
                 )
                 for n, plan in enumerate(mine)
             )  # fmt: skip
@@ -73,9 +78,15 @@ class Code:
             self.functions |= {plan: code[f"call{n}"] for n, plan in enumerate(mine)}
 
     def faults(self) -> int:
-        """Of addresses that no vector may lie at, and of writes next to shared memory."""
+        """Of addresses that no vector may lie at, and of writes next to shared memory.
+
+        And blocks of clusters that were not sent what they announced.
+        """
         kinds = ("misaligned", "beyond")
-        return sum(ctypes.c_int.in_dll(code, k).value for code in self.libraries for k in kinds)
+        uneven = sum(code.uneven() for code in self.libraries if hasattr(code, "uneven"))
+        return uneven + sum(
+            ctypes.c_int.in_dll(code, k).value for code in self.libraries for k in kinds
+        )
 
     def take_over(self, monkeypatch: pytest.MonkeyPatch, chooser: Chooser, arch: int) -> None:
         """Have ``columns`` launch these, as ``chooser`` chooses."""
@@ -99,9 +110,9 @@ class Code:
 
             def __call__(self, stream: int, *pointers: int) -> None:
                 assert len(pointers) == self.pointers
-                values = (ctypes.c_int64 * 16)(*pointers, *self.integers)
+                values = (ctypes.c_int64 * 24)(*pointers, *self.integers)
                 start = ctypes.addressof(values)
-                places = (ctypes.c_void_p * 16)(*(start + 8 * i for i in range(16)))
+                places = (ctypes.c_void_p * 24)(*(start + 8 * i for i in range(24)))
                 code.launches.append((self.plan, self.grid, self.threads))
                 for _ in range(1 + (self.plan.shape.sizes[3] > 1)):
                     code.functions[self.plan](self.grid, self.threads, self.shared, places)
@@ -109,6 +120,11 @@ class Code:
         monkeypatch.setattr(columns, "choose", chooser)
         monkeypatch.setattr(columns, "gpu", lambda device: Gpu("host", arch, 4))
         monkeypatch.setattr(columns, "kernel", lambda plan, dtype, device: plan)
+
+        def scratch(size: int, device: int | None, stream: int) -> int:
+            return code.meetings.setdefault(size, torch.zeros(size, dtype=torch.uint8)).data_ptr()
+
+        monkeypatch.setattr(columns, "scratch", scratch)
         monkeypatch.setattr(columns, "allow", lambda plan, name, value: None)
         monkeypatch.setattr(columns, "Prepared", OnTheHost)
         monkeypatch.setattr(

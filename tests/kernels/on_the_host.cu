@@ -66,6 +66,7 @@ static int __float_as_int(float v) { return same_bits<int>(v); }
 static float __int_as_float(int v) { return same_bits<float>(v); }
 static unsigned __float_as_uint(float v) { return same_bits<unsigned>(v); }
 static float __uint_as_float(unsigned v) { return same_bits<float>(v); }
+static float __saturatef(float v) { return v > 0.0f ? min(v, 1.0f) : 0.0f; }
 static float __frcp_rn(float v) { return 1.0f / v; }
 static float __ull2float_rn(unsigned long long v) { return float(v); }
 static int __ffs(unsigned v) { return __builtin_ffs(v); }
@@ -106,6 +107,8 @@ static float4 __ldg(const float4 *v) { return *v; }
 struct float2 {
     float x, y;
 };
+static float2 __ldcg(const float2 *at) { return *at; }
+
 struct __half {
     unsigned short half;
 
@@ -121,6 +124,7 @@ __half __float2half_rn(float);
 float2 __half22float2(__half2);
 __half2 __floats2half2_rn(float, float);
 __half2 __hmax2_nan(__half2, __half2);
+__half2 __hsub2(__half2, __half2);
 static unsigned __byte_perm(unsigned low, unsigned high, unsigned bytes) {
     auto both = static_cast<unsigned long long>(high) << 32 | low;
     unsigned made = 0;
@@ -161,6 +165,9 @@ static __nv_bfloat16 larger_or_nan(float a, float b) {
 static __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) {
     return {larger_or_nan(a.x, b.x), larger_or_nan(a.y, b.y)};
 }
+static __nv_bfloat162 __hsub2(__nv_bfloat162 a, __nv_bfloat162 b) {
+    return {__nv_bfloat16(a.x - b.x), __nv_bfloat16(a.y - b.y)};
+}
 
 // Shared memory of ``dynamic_vectors``, between guards; every block finds NaN there.
 constexpr int GUARD = 4, MOST_SHARED = 1 << 14;
@@ -199,6 +206,13 @@ static int __reduce_max_sync(unsigned, int v) {
     const int *all = meet(v);
     return *std::max_element(all, all + 32);
 }
+// One thread at a time.
+template <class V> V atomicAdd(V *to, V v) {
+    V old = *to;
+    *to += v;
+    return old;
+}
+static void __threadfence() {}
 static unsigned __ballot_sync(unsigned, bool v) {
     const int *all = meet(v);
     unsigned votes = 0;
