@@ -40,7 +40,7 @@ CALL = """extern "C" void call{number}(
         long long y_stride, long long dy_stride, long long dx_stride, int cols, long long rows,
         long long given) {{
     dynamic_vectors = shared / 16;
-    launch(blocks, threads, [=] {{
+{cluster}    launch(blocks, threads, [=] {{
         {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows{given});
     }});
 }}
@@ -101,16 +101,21 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         for cols in (widths if of is None else widths[2:4])
         for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
     }
-    given = f", *({of.type} *)&given" if of else ""
+    given, clusters = f", *({of.type} *)&given" if of else "", shape.regime == "cluster"
     calls = "".join(
-        CALL.format(number=n, t=C_TYPES[kind], kernel=plan.expression(C_TYPES[kind]), given=given)
+        CALL.format(
+            number=n,
+            t=C_TYPES[kind],
+            kernel=plan.expression(C_TYPES[kind]),
+            given=given,
+            cluster=f"    cluster = {shape.sizes[1]};\n" if clusters else "",
+        )
         for n, plan in enumerate(plans.values())
     )
-    clusters = shape.regime == "cluster"
     assert any(plan.staged for plan in plans.values()) == (regime == "staged")
     variant = in_cpp(f"backward_{shape.regime}", tmp_path)
-    stand_in = "backward_exchange_on_the_host.cuh"
-    shutil.copy(Path(__file__).with_name(stand_in), tmp_path / "backward_exchange.cuh")
+    shutil.copy(Path(__file__).with_name("cluster_on_the_host.cuh"), tmp_path / "cluster.cuh")
+    (tmp_path / "bulk.cuh").write_text("#pragma once\n")
     code = library(variant, calls, tmp_path)
     for number, ((cols, edges), plan) in enumerate(plans.items()):
         rows = 11
@@ -135,6 +140,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             torch.testing.assert_close(dx.double(), exact(y, dy, of), atol=near, rtol=near)
             dx.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, y.stride())
+    assert not clusters or code.uneven() == 0
     for fault in ("misaligned", "beyond"):
         assert ctypes.c_int.in_dll(code, fault).value == 0, fault
 
