@@ -43,6 +43,12 @@ def test_every_threshold_of_the_table_is_watched_from_both_sides():
                     assert {(dtype, entry.cols + away * step) for away in (-1, 0, 1)} <= asked
 
 
+def test_every_shape_of_the_table_is_watched_in_every_dtype_that_it_serves():
+    some = {(c.dtype, c.shape) for regime in REGIMES for c in cases(regime, H200)}
+    for (dtype, _, _), entries in table(DEFAULT).items():
+        assert {(dtype, entry.shape) for entry in entries} <= some
+
+
 def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     for regime in REGIMES:
         some = list(cases(regime, H200))
