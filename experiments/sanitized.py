@@ -120,12 +120,15 @@ def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
         yield dtype, {ALIKE, APART} if kind == ALIKE else {kind}, rows, cols
 
 
-def run(case: Case | watched.Case, seed: int) -> str:
-    """What is wrong with the results of ``case``; '' if nothing is."""
+def run(case: Case | watched.Case, seed: int, guard: int = 0) -> str:
+    """What is wrong with the results of ``case``; '' if nothing is.
+
+    Memory ends with the rows, or with so many elements as a ``guard`` (experiments/placed.py).
+    """
     if isinstance(case, watched.Case):
         return case.run(seed)
     tensors = placed(
-        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed
+        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed, guard
     )  # fmt: skip
     before = tensors.x.clone()
     few = isinstance(case, wrapped.Wrapped)

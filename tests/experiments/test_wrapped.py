@@ -1,10 +1,14 @@
 """Dealt rows of few multiprocessors wrap their rings, and the GPU is whole again afterwards."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from experiments import sanitized, wrapped
 from experiments.launches import Gpu
+from experiments.layout import Layout
+from experiments.placed import Placed
 from experiments.wrapped import MULTIPROCESSORS, Wrapped, of_few, turns, turns_of_places
 from kernels import prepared
 from kernels.frontier import frontier
@@ -81,7 +85,13 @@ def test_a_case_is_run_on_its_multiprocessors(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(frontier, "run", run)
     place = sanitized.placed
-    monkeypatch.setattr(sanitized, "placed", lambda *a: place(*a[:4], "cpu", a[5]))
+
+    def on_the_cpu(layout: Layout, rows: int, cols: int, dtype: torch.dtype, *more: Any) -> Placed:
+        _, seed, guard = more
+        return place(layout, rows, cols, dtype, "cpu", seed, guard)
+
+    monkeypatch.setattr(sanitized, "placed", on_the_cpu)
     usual = next(sanitized.cases("chunks", H200))
-    assert [sanitized.run(case, 1) for case in (CASES[0], CASES[7], usual)] == ["", "", ""]
-    assert seen == [4, 4, 132]
+    some = (CASES[0], CASES[7], usual)
+    assert [sanitized.run(case, 1, guard) for case in some for guard in (0, 64)] == [""] * 6
+    assert seen == [4, 4, 4, 4, 132, 132]
