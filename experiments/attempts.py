@@ -1,8 +1,13 @@
 """What else was tried where a goal of the forward kernels is not met?  Tuning's shapes there.
 
-python -m experiments.attempts results/archive-nvidia-h200/goals.csv --gpu nvidia-h200
+    python -m experiments.attempts goals.csv --gpu nvidia-h200 --hardware hardware.json
+
+And what serves these rows now: where that is not the fastest tried, they go by another entry of the
+table, as rows that are few go by few rows, or by rows that lie alike.
 """
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,32 +16,66 @@ import typer
 
 from experiments import tried
 from experiments.goals import read_outcomes
-from experiments.layout import BY_NAME, CONTIGUOUS
+from experiments.layout import BY_NAME, CONTIGUOUS, Layout
 from experiments.markdown import head, line
 from experiments.tables import BadTable
-from kernels.frontier.select import TABLES, shape_of
+from kernels.frontier.plans import Plan
+from kernels.frontier.select import TABLES, Request, select, shape_of
 from kernels.registry import ELEMENT_BYTES
 
 GOALS = (1, 2, 3)  # of copy speed, of peers and of few rows
 BEST = 3
-HEADS = ["where", "reached", "tuned at", "the fastest three", "the fastest of other regimes"]
+HEADS = [
+    "where", "reached", "serves now", "tuned at", "the fastest three",
+    "the fastest of other regimes",
+]  # fmt: skip
 WORDS = (
     "What tuning tried there, as fractions of copy in the run that tried it: medians of a few "
     "samples, so that half a per cent says little. A run may have asked for some regimes only, "
-    "beside what served the rows before."
+    "beside what served the rows before. What serves them now is in **bold** where it is none of "
+    "the three: the number or the place of these rows has an entry of its own."
 )
 
 
-def told(goals: pd.DataFrame, table: pd.DataFrame) -> str:
-    """As Markdown, for places of ``goals`` that are not met, what ``table`` has (tried.py)."""
+@dataclass(frozen=True)
+class On:
+    """The GPU that shapes are selected for; ``name`` is a slug, ``arch`` 90 for sm_90."""
+
+    name: str
+    arch: int
+    multiprocessors: int
+
+    @classmethod
+    def of(cls, name: str, hardware: Path) -> "On":
+        """As hardware.json tells of it."""
+        facts = json.loads(hardware.read_text())
+        major, minor = facts["compute_capability"]
+        return cls(name, 10 * major + minor, facts["multiprocessors"])
+
+    def serves(self, layout: Layout, dtype: str, rows: int, cols: int) -> Plan:
+        """What is launched for ``rows`` x ``cols`` placed by ``layout``."""
+        size = ELEMENT_BYTES[dtype]
+        edges = layout.edges(cols, size)
+        asked = Request(
+            dtype, rows, cols, edges, contiguous=layout.contiguous, lines=False, arch=self.arch,
+            multiprocessors=self.multiprocessors,
+        )  # fmt: skip
+        return select(asked, self.name).plan(cols, size, edges)
+
+
+def told(goals: pd.DataFrame, table: pd.DataFrame, gpu: On) -> str:
+    """As Markdown, for places of ``goals`` that are not met on ``gpu``, what ``table`` has.
+
+    It is as tried.py has it.
+    """
     mine = goals[goals["goal"].isin(GOALS) & goals["outcome"].isin(["missed", "open"])]
     lines = ["", "Tried:", "", WORDS, "", *head(HEADS)]
     for row in mine.drop_duplicates(["place", "dtype", "rows", "cols"]).to_dict("records"):
-        lines.append(line(_cells(row, table)))
+        lines.append(line(_cells(row, table, gpu)))
     return "\n".join([*lines, ""])
 
 
-def _cells(row: dict[str, Any], table: pd.DataFrame) -> list[str]:
+def _cells(row: dict[str, Any], table: pd.DataFrame, gpu: On) -> list[str]:
     layout = BY_NAME[row["place"] or CONTIGUOUS]
     size = ELEMENT_BYTES[row["dtype"]]
     edges = layout.edges(row["cols"], size)
@@ -50,9 +89,13 @@ def _cells(row: dict[str, Any], table: pd.DataFrame) -> list[str]:
         elif entry["regime"] not in {regime for regime, _ in first}:
             others.setdefault(entry["regime"], text)
     where = f"{row['dtype']} {row['rows']:,} x {row['cols']:,}"
+    now = gpu.serves(layout, row["dtype"], row["rows"], row["cols"])
+    known = [shape_of(entry) for entry in found.head(BEST).to_dict("records")]
+    other = bool(known) and now.shape not in known
     return [
         where + f", {layout.name}" * bool(row["place"]),
-        f"{row['value']:.3f}: {row['statement']}", _tuned_at(found),
+        f"{row['value']:.3f}: {row['statement']}",
+        f"**{now.label}**" if other else now.label, _tuned_at(found),
         "; ".join(text for _, text in first) or "–", "; ".join(others.values()) or "–",
     ]  # fmt: skip
 
@@ -67,6 +110,7 @@ def _tuned_at(found: pd.DataFrame) -> str:
 def main(
     path: Annotated[Path, typer.Argument(help="goals.csv")],
     gpu: Annotated[str, typer.Option(help="whose tables: a slug")],
+    hardware: Annotated[Path, typer.Option(help="hardware.json of the source")],
 ) -> None:
     """Print it; nothing where nothing was tried on such a GPU."""
     table = tried.read(tried.beside(TABLES / f"{gpu}.json"))
@@ -76,7 +120,7 @@ def main(
         print(error)
         raise typer.Exit(2) from error
     if len(table):
-        print(told(goals, table), end="")
+        print(told(goals, table, On.of(gpu, hardware)), end="")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ around it.  PLANTED runs a fault instead.
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
-from itertools import cycle, pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ import torch
 import typer
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
-from experiments import watched
+from experiments import watched, wrapped
 from experiments.check import check
 from experiments.launches import Case, Gpu, chosen, present
 from experiments.layout import LAYOUTS, Layout
@@ -58,23 +59,20 @@ def unknown(name: str) -> str:
 def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     """The launches of ``regime``: on both sides of every width at which the shape changes.
 
-    The layouts take turns where rows are not narrow.  Of every dtype and kind of edges, one
-    sums without an order.
+    The layouts take turns where rows are not narrow, and a shape that had none in its dtype comes
+    after them.  Of every dtype and kind of edges, one sums without an order.  Rows are dealt out to
+    a few blocks too (experiments/wrapped.py).
     """
-    turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
     seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
-    for dtype, edges, asked, cols in widths(gpu):
-        size = ELEMENT_BYTES[dtype]
-        rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
-        fitting = tuple(each for each in LAYOUTS if each.edges(cols, size) in edges)
-        mine = turns.setdefault(fitting, cycle(fitting))
-        for layout in fitting if cols <= NARROW else [next(mine)] if fitting else []:
+    for late in (False, True):
+        for dtype, asked, cols, layout in placed_widths(gpu, in_turn=not late):
+            rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
             shape = chosen(layout, dtype, asked, cols, gpu)
             # What is launched for few rows is launched for several numbers of them, and with edges
             # of several kinds: once will do where its regime was watched with such edges.
-            kind = layout.edges(cols, size)
-            again = asked < MANY and {(shape, dtype), (regime, dtype, kind)} <= seen
-            if shape.regime != regime or again:
+            kind = layout.edges(cols, ELEMENT_BYTES[dtype])
+            enough = late or (asked < MANY and (regime, dtype, kind) in seen)
+            if shape.regime != regime or (enough and (shape, dtype) in seen):
                 continue
             here = min(rows, asked) if regime == "grid" else rows  # it holds no more at once
             case = Case(shape, dtype, here, cols, layout)
@@ -85,12 +83,25 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
                 yield Case(unordered, dtype, here, cols, layout)
             seen |= {case, (shape, dtype), (regime, dtype, kind)}
+    if regime == "chunks":
+        yield from wrapped.cases(gpu)
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size
             for cols, layout in zip((1, trip - 1, trip, trip + 1), LAYOUTS[2:], strict=True):
                 for shape in (STREAM, replace(STREAM, invariant=True)):
                     yield Case(shape, dtype, LEAST_ROWS, cols, layout)
+
+
+def placed_widths(gpu: Gpu, in_turn: bool) -> Iterator[tuple[str, int, int, Layout]]:
+    """Dtype, rows, columns and layout: ``in_turn`` one layout a width that is not narrow."""
+    turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
+    for dtype, edges, rows, cols in widths(gpu):
+        size = ELEMENT_BYTES[dtype]
+        fitting = tuple(each for each in LAYOUTS if each.edges(cols, size) in edges)
+        mine = turns.setdefault(fitting, cycle(fitting))
+        some = islice(mine, 1) if in_turn and cols > NARROW else fitting
+        yield from ((dtype, rows, cols, layout) for layout in some)
 
 
 def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
@@ -109,15 +120,20 @@ def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:
         yield dtype, {ALIKE, APART} if kind == ALIKE else {kind}, rows, cols
 
 
-def run(case: Case | watched.Case, seed: int) -> str:
-    """What is wrong with the results of ``case``; '' if nothing is."""
+def run(case: Case | watched.Case, seed: int, guard: int = 0) -> str:
+    """What is wrong with the results of ``case``; '' if nothing is.
+
+    Memory ends with the rows, or with so many elements as a ``guard`` (experiments/placed.py).
+    """
     if isinstance(case, watched.Case):
         return case.run(seed)
     tensors = placed(
-        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed
+        case.layout, case.rows, case.cols, getattr(torch, case.dtype), "cuda", seed, guard
     )  # fmt: skip
     before = tensors.x.clone()
-    frontier.run(tensors.x, tensors.out, case.shape)
+    few = isinstance(case, wrapped.Wrapped)
+    with wrapped.of_few(case.multiprocessors) if few else nullcontext():
+        frontier.run(tensors.x, tensors.out, case.shape)
     verdict = check(before, tensors.out)
     if verdict.reason:
         return verdict.reason

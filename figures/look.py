@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 
 from experiments.sweeps.sweep import AGAIN
 from experiments.tidy import CEILINGS
@@ -18,6 +19,8 @@ from kernels.registry import TOP
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#999999", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, YELLOW = "#0072B2", "#D55E00", "#CC79A7", "#B8A600"
 SOLID: tuple[float, ...] = ()
+# Stars of many points look like circles.
+HOURGLASS = Path([(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)], closed=True)
 DASHED, DOTTED, DASHDOT, LONG = (4, 1.6), (1, 1.4), (5, 1.4, 1, 1.4), (9, 1.6)
 
 
@@ -87,7 +90,7 @@ LOOKS: Mapping[str, Look] = {
     "frontier_invariant":    Look("frontier, invariant", GREEN, (7, 1, 180), DOTTED),
     "liger":                 Look("Liger", YELLOW, "H", LONG),
     "quack":                 Look("QuACK", BLUE, "X"),
-    "flashinfer":            Look("FlashInfer", ORANGE, (10, 1, 0), DASHDOT),
+    "flashinfer":            Look("FlashInfer", ORANGE, HOURGLASS, DASHDOT),
     # Of the operators beside the softmax (experiments/family).
     "add":                   Look("torch.add (ceiling)", "#4D4D4D", (2, 2, 0), DASHED),
     "ours":                  Look("this project", PURPLE, (11, 1, 0)),

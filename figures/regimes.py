@@ -73,7 +73,8 @@ def stamp() -> str:
     """What the map shows, and when and of which code its table was measured."""
     told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
     commits = [told["code_commit"], *(e.get("code_commit", "") for e in told.get("entries", ()))]
-    named = [name.split("-")[0][:7] for name in dict.fromkeys(commits) if name]
+    # A commit may have measured parts of the table with changes and without.
+    named = dict.fromkeys(name.split("-")[0][:7] for name in commits if name)
     changed = any("-" in name for name in commits)
     code = f"code {', '.join(named)}{' with changes that were not landed' if changed else ''}"
     words = "what kernels/frontier selects"

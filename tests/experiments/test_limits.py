@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.counts import NEAR_LIMITS_NAMES, PLACED, watched
+from experiments.counts import NEAR_LIMITS_NAMES, PLACED, read_counts, watched
 from experiments.layout import Place
 from experiments.limits import HEADS, told
 from experiments.profiler import refused, table
+from kernels.registry import ROOT
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted, launch
 from tests.experiments.test_profiler import told as outcome
@@ -66,6 +67,14 @@ def test_places_and_variants_are_in_order_and_few():
     beside = places.index("bfloat16 2,048 x 131,072, sliced input")
     assert places[beside - 1] == "bfloat16 2,048 x 131,072"
     assert sum(place.endswith(LAYOUT_NAMES) for place in places) == len(PLACED)
+
+
+def test_what_was_counted_before_a_variant_was_asked_for_is_told_without_it():
+    counts = counted().assign(stale=False)
+    text = told(counts[counts["variant"] != "torch_compile"])
+    assert {line[1] for line in cells(text)} == set(NEAR_LIMITS_NAMES) - {"torch_compile"}
+    kept = read_counts(ROOT.parent / "experiments" / "archive" / "nvidia-h200" / "profile.csv")
+    assert {line[1] for line in cells(told(kept.assign(stale=False)))} >= {"frontier", "quack"}
 
 
 def test_where_ncu_may_not_count_the_page_says_why(tmp_path: Path):

@@ -43,6 +43,12 @@ def test_every_threshold_of_the_table_is_watched_from_both_sides():
                     assert {(dtype, entry.cols + away * step) for away in (-1, 0, 1)} <= asked
 
 
+def test_every_shape_of_the_table_is_watched_in_every_dtype_that_it_serves():
+    some = {(c.dtype, c.shape) for regime in REGIMES for c in cases(regime, H200)}
+    for (dtype, _, _), entries in table(DEFAULT).items():
+        assert {(dtype, entry.shape) for entry in entries} <= some
+
+
 def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     for regime in REGIMES:
         some = list(cases(regime, H200))
@@ -81,6 +87,33 @@ def test_tensors_lie_as_their_layout_says(layout: Layout):
     if layout.before_x:
         made.memory[0][0] = 0.0
         assert not made.surroundings_untouched()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_a_guard_stands_on_both_sides_and_tells_of_reads_and_writes(layout: Layout):
+    guard, dtype = 64, torch.bfloat16
+
+    def made() -> placed.Placed:
+        return placed.placed(layout, 3, 40, dtype, "cpu", 1, guard)
+
+    bare = placed.placed(layout, 3, 40, dtype, "cpu", 1)
+    assert torch.equal(made().x, bare.x)
+    assert made().surroundings_untouched()
+    for which, memory in enumerate(made().memory):
+        assert memory.numel() == bare.memory[which].numel() + 2 * guard
+        # The input lies among NaN; the output among what is none.
+        beside = memory[[0, guard - 1, -guard, -1]]
+        assert bool((beside.isnan() if which == 0 else beside == placed.UNTOUCHED).all())
+        # Lines of memory are where they were.
+        assert guard * memory.element_size() % 128 == 0
+        for at in (0, guard - 1, -guard, -1):
+            touched = made()
+            touched.memory[which][at] = 0.5
+            assert not touched.surroundings_untouched()
+    if layout.gap_x:
+        between = made()
+        last = between.x.storage_offset() + 40
+        assert bool(between.memory[0][last : last + layout.gap_x].isnan().all())
 
 
 def word_of(told: str) -> str:

@@ -12,7 +12,10 @@ from experiments import attempts, tried
 from experiments.goals import GOALS
 from kernels.frontier.plans import ALIKE, APART, NONE, Shape
 from kernels.frontier.select import DEFAULT, TABLES, shape_of
+from kernels.registry import ROOT
 
+HARDWARE = ROOT.parent / "experiments" / "archive" / DEFAULT / "hardware.json"
+H200 = attempts.On(DEFAULT, 90, 132)
 SHIPPED = tried.read(tried.beside(TABLES / f"{DEFAULT}.json"))
 
 
@@ -84,25 +87,33 @@ def goal(**more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_the_three_fastest_are_told_of_places_that_miss_a_goal(tmp_path: Path):
+def test_the_three_fastest_are_told_of_places_that_miss_a_goal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     told = attempts.told(
         pd.DataFrame([
             goal(), goal(), goal(outcome="met", cols=2**18), goal(goal=5, cols=2**17),
             goal(dtype="float32", rows=8, cols=2**24, outcome="open"),
             goal(place="sliced input", cols=131_072, rows=2048),
-        ]), SHIPPED,
+            goal(place="sliced input", cols=2**20, rows=128, dtype="float32"),
+        ]), SHIPPED, H200,
     )  # fmt: skip
     lines = [line for line in told.splitlines() if line.startswith(("| bfloat16", "| float32"))]
-    assert len(lines) == 3
-    assert lines[0].startswith("| bfloat16 512 x 524,288 | 0.900: fraction | many x 524,288, ")
-    assert lines[0].split(" | ")[3].count("; ") == 2
+    assert len(lines) == 4
+    first = "| bfloat16 512 x 524,288 | 0.900: fraction | staged 512x16x3 | many x 524,288, "
+    assert lines[0].startswith(first)
+    assert lines[0].split(" | ")[4].count("; ") == 2
     assert "in no run that is kept | – | –" in lines[1]
     assert "sliced input" in lines[2]
     assert "edges apart" in lines[2]
+    assert " | **chunks 2048x6x8x16x1x1x6 edges apart** | " in lines[3]
+    assert not any("**" in line for line in lines[:3])
     # The page is a part of the goals', of this very table.
     path = tmp_path / "goals.csv"
     pd.DataFrame([goal()])[list(GOALS.columns)].to_csv(path, index=False)
-    attempts.main(path, DEFAULT)
+    attempts.main(path, DEFAULT, HARDWARE)
+    assert " | staged 512x16x3 | " in capsys.readouterr().out
+    assert attempts.On.of(DEFAULT, HARDWARE) == H200
 
 
 def test_without_a_table_nothing_is_told_and_no_outcomes_are_refused(
@@ -110,9 +121,9 @@ def test_without_a_table_nothing_is_told_and_no_outcomes_are_refused(
 ):
     path = tmp_path / "goals.csv"
     pd.DataFrame([goal()])[list(GOALS.columns)].to_csv(path, index=False)
-    attempts.main(path, "no-such-gpu")
+    attempts.main(path, "no-such-gpu", HARDWARE)
     assert capsys.readouterr().out == ""
     path.write_text("a,b\n1,2\n")
     with pytest.raises(typer.Exit):
-        attempts.main(path, DEFAULT)
+        attempts.main(path, DEFAULT, HARDWARE)
     assert "holds no outcomes" in capsys.readouterr().out

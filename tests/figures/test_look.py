@@ -2,6 +2,7 @@
 
 from experiments.family import OPERATORS
 from experiments.family.others import COPIES
+from experiments.sweeps import SWEEPS
 from figures.look import LOOKS, drawn, in_order, look
 from kernels.registry import BY_NAME
 
@@ -25,6 +26,19 @@ def test_no_two_variants_look_the_same():
     assert len({v.label for v in looks}) == len(looks)
     # In grey the marker is what is left.
     assert len({v.marker for v in looks}) == len(looks)
+
+
+def is_round(marker: object) -> bool:
+    """Whether ``marker`` is a circle, or as good as one at the size of a point."""
+    many_corners = isinstance(marker, tuple) and marker[0] >= 10
+    return many_corners or marker == "o"
+
+
+def test_two_of_one_colour_in_a_figure_have_no_alike_circles():
+    assert is_round(LOOKS["triton_frontier"].marker)
+    for name, sweep in SWEEPS.items():
+        mine = [LOOKS[v] for v in sweep.variants if v in LOOKS and is_round(LOOKS[v].marker)]
+        assert len({each.colour for each in mine}) == len(mine), name
 
 
 def test_a_variant_without_a_look_gets_the_same_one_each_time():

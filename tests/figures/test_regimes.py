@@ -38,9 +38,9 @@ def test_the_stamp_says_when_and_of_which_code_the_table_is(
     monkeypatch.setattr(regimes, "TABLES", tmp_path)
     for commit, said in (
         ("a" * 40, "code aaaaaaa, ccccccc"),
-        ("b" * 40 + "-dirty", "bbb, ccccccc with changes"),
+        ("b" * 40 + "-dirty", "code bbbbbbb, ccccccc with changes"),
     ):
-        entries = [{"code_commit": "c" * 40}, {}]
+        entries = [{"code_commit": "c" * 40}, {}, {"code_commit": commit}]
         told = {
             "gpu": "NVIDIA H200", "measured_utc": "2026-11-21T21:08:51Z", "code_commit": commit,
             "entries": entries,
@@ -48,6 +48,12 @@ def test_the_stamp_says_when_and_of_which_code_the_table_is(
         (tmp_path / "nvidia-h200.json").write_text(json.dumps(told))
         assert said in regimes.stamp()
         assert "NVIDIA H200 · table measured 2026-11-21" in regimes.stamp()
+
+
+def test_a_commit_with_changes_and_without_is_named_once():
+    code = regimes.stamp().rpartition(" · code ")[2].partition(" with ")[0].split(", ")
+    assert len(code) == len(set(code)) > 1
+    assert "e6921d7" in code
 
 
 def test_the_same_bytes_twice(tmp_path: Path):

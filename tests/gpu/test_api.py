@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
 from torch.library import opcheck
 from torch.testing import assert_close
 
@@ -174,6 +175,17 @@ def test_the_operators_keep_pytorchs_rules():
                 opcheck(ops.softmax, (leaf, 0, torch.float32, False))
             y = torch.softmax(x, -1).requires_grad_()
             opcheck(ops.softmax_backward, (torch.randn_like(y).requires_grad_(), y, -1, dtype))
+
+
+def test_one_graph_serves_two_shapes():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: softmax(2 * x) + 1, fullgraph=True, dynamic=True)
+    graphs: list[int] = []
+    for rows, cols in ((48, 1000), (7, 50_257)):
+        x = torch.randn(rows, cols, device="cuda", dtype=torch.bfloat16)
+        assert_close(compiled(x), torch.softmax(2 * x, -1) + 1)
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert graphs[0] == graphs[1] > 0
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])

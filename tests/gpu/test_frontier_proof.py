@@ -1,31 +1,29 @@
 """What the frontier promises in any company: equal bits, any layout, large tensors, no deadlock."""
 
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
-from cuda.bindings import driver
-from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from experiments.check import check, planted
 from experiments.launches import Case, Gpu, chosen, compile_all, present
-from experiments.layout import LAYOUTS, Layout
-from experiments.placed import placed
+from experiments.layout import BY_NAME, LAYOUTS, Layout
 from experiments.sanitized import cases
 from experiments.sanitized import run as run_case
-from kernels.cuda_compiler import program
+from kernels.frontier import frontier
 from kernels.frontier.frontier import run
 from kernels.frontier.plans import REGIMES, Shape
-from kernels.frontier.select import DEFAULT, MANY, table
-from kernels.launch import architecture, bind
-from kernels.registry import DTYPES
+from kernels.frontier.select import DEFAULT, MANY, select, table
+from kernels.launch import bind
+from kernels.registry import ROOT
+from tests.gpu.drawn import GUARD, Drawn, drawn, fault, widest_dealt
+from tests.gpu.neighbours import PATIENCE_S, Neighbour, done_within
+from tests.gpu.together import Wide
 
 pytestmark = [
     pytest.mark.gpu,
@@ -45,18 +43,6 @@ _UNORDERED = chosen(LAYOUTS[0], "float32", MANY, 2**19, _H200, invariant=True)
 DEALT = [*_CHUNKS.values(), _UNORDERED]
 
 
-class Wide(NamedTuple):
-    """Rows that blocks all over the GPU share, by a kernel that is launched cooperatively."""
-
-    shape: Shape
-    dtype: str
-    rows: int
-    cols: int
-
-    def tensor(self, seed: int) -> Tensor:
-        return planted(self.rows, self.cols, getattr(torch, self.dtype), "cuda", seed)
-
-
 # Rows in the registers of all multiprocessors: as many as these hold.
 GRIDS = [
     Wide(chosen(LAYOUTS[0], *rows, _H200, invariant=invariant), *rows)
@@ -66,15 +52,32 @@ GRIDS = [
         (("float32", 2, 2**20), True),
     )
 ]  # fmt: skip
-REPEATED = [*(Wide(shape, "bfloat16", 24, 131_072) for shape in DEALT), *GRIDS]
-GRID_WIDE = [*(Wide(shape, "float32", 40, 300_001) for shape in DEALT), *GRIDS]
+# As many dealt rows as fill every ring more than twice: 75 MB.
+REPEATED = [*(Wide(shape, "bfloat16", 24, 3 * 2**19) for shape in DEALT), *GRIDS]
+GRID_WIDE = [*(Wide(shape, "float32", 48, 300_001) for shape in DEALT), *GRIDS]
 LAUNCHES = 10_000
-CASES, MOST_COLS, MOST_ELEMENTS = 1000, 300_000, 2**21
-# As many widths as a minute's compiling allows, on all cores.
-_DRAW = Random(1)
-WIDTHS = sorted({int(MOST_COLS ** _DRAW.random()) for _ in range(150)} | {1, 50_257, 131_072})
-PATIENCE_S = 60.0
-NEIGHBOUR_CYCLES = 4_000_000_000  # two seconds
+# Dtype, rows, columns, and elements between two rows of the input: more than 2^31 in all.
+LARGE = (
+    ("bfloat16", 2**25 + 77, 64, 0), ("bfloat16", 2**25 + 77, 65, 0),
+    ("bfloat16", 2**21 + 5, 1024, 8), ("bfloat16", 2**20 + 3, 2049, 0),
+    ("bfloat16", 20_011, 131_072, 0), ("float32", 20_011, 131_072, 0),
+    ("bfloat16", 4099, 2**19, 0), ("bfloat16", 600, 2**22, 0),
+)  # fmt: skip
+# Two rows, as far apart as 32 bits do not count, by each regime that takes rows apart.
+FAR = {
+    Shape("warp", (32, 64)): 1000,
+    Shape("block", (256, 1)): 6001,
+    Shape("cluster", (256, 4, 1)): 9000,
+    Shape("staged", (256, 4, 2)): 20_001,
+    Shape("grid", (512, 5, 1)): 20_001,
+    Shape("chunks", (1024, 13, 8, 16, 2, 1, 4)): 300_001,
+    Shape("stream", (1024,)): 20_001,
+}
+# Numbers of rows at which the table may go from one entry to another.
+STEPS = (1, 2, 4, 8, 16, 32, 64, 133, 256, 1000)
+STEPPED = (("float32", 1000), ("float16", 32_000), ("bfloat16", 50_257), ("float32", 131_072),
+           ("bfloat16", 2**18))  # fmt: skip
+NEAREST = range(-1, 10)  # widths, in steps, about the widest that is dealt out
 
 
 def test_both_grid_wide_regimes_are_proven():
@@ -99,62 +102,114 @@ def test_ten_thousand_launches_give_the_same_bits(wide: Wide):
 def test_a_regime_is_right_astride_its_thresholds_and_touches_nothing_else(regime: str):
     some = list(cases(regime, present()))
     compile_all(some)
-    wrong = {str(case): reason for n, case in enumerate(some) if (reason := run_case(case, n))}
+    runs = ((str(case), run_case(case, n, GUARD)) for n, case in enumerate(some))
+    wrong = {case: reason for case, reason in runs if reason}
     assert wrong == {}
 
 
-def possible(cols: int, dtype: str) -> Iterator[Case]:
-    """Whatever may be chosen for rows of ``cols``."""
-    gpu = present()
-    for layout in (LAYOUTS[0], Layout("off", 1, 1), Layout("apart", 1, 1, 1, 1)):
-        for rows in (*range(1, 140), MANY):
-            yield Case(chosen(layout, dtype, rows, cols, gpu), dtype, rows, cols, layout)
-
-
 @pytest.fixture(scope="module")
-def compiled_widths() -> None:
-    compile_all(case for cols in WIDTHS for dtype in DTYPES for case in possible(cols, dtype))
+def random_rows() -> list[Drawn]:
+    """The drawn rows, whose kernels are compiled."""
+    some = drawn()
+    compile_all(one.case(present()) for one in some)
+    return some
 
 
-@st.composite
-def tensors(draw: st.DrawFn) -> tuple[Layout, int, int, str, int]:
-    cols = draw(st.sampled_from(WIDTHS))
-    rows = draw(st.integers(1, max(1, min(400, MOST_ELEMENTS // cols))))
-    offset, gap = st.integers(0, 9), st.sampled_from((0, 0, 1, 3, 8, 13))
-    layout = Layout("drawn", draw(offset), draw(offset), draw(gap), draw(gap), draw(st.booleans()))
-    return layout, rows, cols, draw(st.sampled_from(DTYPES)), draw(st.integers(0, 2**31))
+def test_random_rows_columns_strides_and_offsets_agree_with_float64(random_rows: list[Drawn]):
+    softmax = bind("frontier")
+
+    def launch(x: Tensor, out: Tensor, forced: Shape | None) -> Tensor:
+        return run(x, out, forced) if forced else softmax(x, out)
+
+    wrong = {str(one): reason for one in random_rows if (reason := fault(one, "cuda", launch))}
+    assert wrong == {}
 
 
-@pytest.mark.usefixtures("compiled_widths")
-@settings(
-    max_examples=CASES, derandomize=True, deadline=None, database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
-@given(tensors())
-def test_random_rows_columns_strides_and_offsets_agree_with_float64(drawn):
-    layout, rows, cols, dtype, seed = drawn
-    made = placed(layout, rows, cols, getattr(torch, dtype), "cuda", seed)
-    before = made.x.clone()
-    verdict = check(before, bind("frontier")(made.x, made.out))
-    assert verdict.ok, verdict.reason
-    assert layout.in_place or torch.equal(before, made.x)
-    assert made.surroundings_untouched()
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_nothing_is_done_where_there_are_no_elements(shape: tuple[int, int]):
+    empty = torch.empty(shape, device="cuda")
+    assert bind("frontier")(empty, torch.empty_like(empty)).shape == shape
 
 
-def test_nothing_is_done_for_no_rows():
-    empty = torch.empty(0, 5, device="cuda")
-    assert bind("frontier")(empty, torch.empty_like(empty)).shape == (0, 5)
+@pytest.mark.parametrize(("dtype", "cols"), STEPPED)
+def test_invariant_bits_of_rows_are_one_whatever_their_number(dtype: str, cols: int):
+    compile_all(stepped(dtype, cols, present()))
+    x = planted(STEPS[-1] + 100, cols, getattr(torch, dtype), "cuda", seed=cols)
+    whole = frontier.softmax(x, torch.full_like(x, torch.nan), invariant=True)
+    assert check(x, whole).ok
+    for rows in STEPS:
+        some = x[:rows]
+        alone = frontier.softmax(some, torch.full_like(some, torch.nan), invariant=True)
+        assert torch.equal(alone, whole[:rows]), rows
 
 
-@pytest.mark.parametrize(
-    ("rows", "cols"), [(2**25 + 77, 65), (2**20 + 3, 2049), (20_011, 131_072), (600, 2**22)]
-)
-def test_tensors_of_more_than_2_to_31_elements(rows: int, cols: int):
+def stepped(dtype: str, cols: int, gpu: Gpu) -> list[Case]:
+    """What serves so many rows, and all of them."""
+    return [
+        Case(chosen(LAYOUTS[0], dtype, rows, cols, gpu, invariant=True), dtype, rows, cols,
+             LAYOUTS[0])
+        for rows in (*STEPS, STEPS[-1] + 100)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "one element off", "sliced input"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_row_is_right_on_both_sides_of_the_widest_that_is_dealt_out(dtype: str, layout: str):
+    gpu, regimes = present(), set()
+    widest, step = widest_dealt(dtype, BY_NAME[layout], gpu)
+    some = [
+        Drawn(dtype, 1, widest + step * away, one_row(BY_NAME[layout]), False, None, away + 1)
+        for away in NEAREST
+    ]
+    compile_all(one.case(gpu) for one in some)
+
+    def launch(x: Tensor, out: Tensor, forced: Shape | None) -> Tensor:
+        regimes.add(select(frontier._request(x, out), gpu.name).regime)
+        frontier.softmax(x, out)  # of a row that takes every slot there is
+        wait_for(torch.cuda.current_stream().record_event().query)
+        return out
+
+    assert {one.cols: reason for one in some if (reason := fault(one, "cuda", launch))} == {}
+    assert regimes == {"chunks", "stream"}
+
+
+def one_row(layout: Layout) -> Layout:
+    """Of which nothing lies a gap away."""
+    return replace(layout, gap_x=0, gap_out=0)
+
+
+def test_rows_that_lie_further_apart_than_32_bits_count():
+    if torch.cuda.mem_get_info()[0] < 12 * 2**30:
+        pytest.skip("needs 12 GiB of free device memory")
+    memory = [torch.empty(2**31 + 2**20, dtype=torch.bfloat16, device="cuda") for _ in range(2)]
+    compile_all(case for more in (8, 1) for case in far(more))
+    for more in (8, 1):
+        for case in far(more):
+            x, out = (m.as_strided((2, case.cols), (2**31 + more, 1)) for m in memory)
+            x.copy_(planted(2, case.cols, x.dtype, "cuda", seed=case.cols))
+            run(x, out.fill_(torch.nan), case.shape)
+            verdict = check(x.clone(), out.clone())
+            assert verdict.ok, (str(case), verdict.reason)
+
+
+def far(more: int) -> list[Case]:
+    """Rows that lie 2^31 elements apart, and ``more``."""
+    gaps = [2**31 + more - cols for cols in FAR.values()]
+    layouts = [Layout("far", gap_x=gap, gap_out=gap) for gap in gaps]
+    return [
+        Case(shape, "bfloat16", 2, cols, layout)
+        for (shape, cols), layout in zip(FAR.items(), layouts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("dtype", "rows", "cols", "gap"), LARGE)
+def test_tensors_of_more_than_2_to_31_elements(dtype: str, rows: int, cols: int, gap: int):
     assert rows * cols > 2**31
-    if torch.cuda.mem_get_info()[0] < 20 * rows * cols:
+    torch.cuda.empty_cache()
+    if torch.cuda.mem_get_info()[0] < 20 * rows * (cols + gap):
         pytest.skip("needs 50 GiB of free device memory")
-    x = planted(rows, cols, torch.bfloat16, "cuda", seed=1)
-    y = bind("frontier")(x, torch.full_like(x, torch.nan))
+    x = planted(rows, cols + gap, getattr(torch, dtype), "cuda", seed=1)[:, :cols]
+    y = bind("frontier")(x, torch.full(x.shape, torch.nan, dtype=x.dtype, device="cuda"))
     wraps = 2**31 // cols
     some = torch.tensor([0, 1, wraps - 1, wraps, wraps + 1, rows - 2, rows - 1], device="cuda")
     verdict = check(x[some], y[some])
@@ -164,55 +219,24 @@ def test_tensors_of_more_than_2_to_31_elements(rows: int, cols: int):
     torch.cuda.empty_cache()
 
 
-class Neighbour:
-    """A kernel that holds the shared memory of so many multiprocessors until it is stopped."""
-
-    def __init__(self, blocks: int) -> None:
-        self.stream = torch.cuda.Stream()
-        self.stop = torch.zeros(1, dtype=torch.int32, pin_memory=True)
-        self.started = torch.zeros(blocks, dtype=torch.int32, pin_memory=True)
-        file = Path(__file__).with_name("neighbour.cu")
-        cubin, symbols, _ = program(file, architecture(), ["neighbour"])
-        Device(0).set_current()
-        self.kernel = ObjectCode.from_cubin(cubin).get_kernel(symbols["neighbour"])
-        most = torch.cuda.get_device_properties(0).shared_memory_per_block_optin
-        name = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        (error,) = driver.cuKernelSetAttribute(name, most, int(self.kernel.handle), 0)
-        assert error == driver.CUresult.CUDA_SUCCESS
-        self.config = LaunchConfig(grid=blocks, block=32, shmem_size=most)
-        torch.cuda.synchronize()
-
-    def start(self) -> None:
-        stream: Any = Stream.from_handle(self.stream.cuda_stream)
-        arguments = (self.stop.data_ptr(), self.started.data_ptr(), NEIGHBOUR_CYCLES)
-        launch(stream, self.config, self.kernel, *arguments)
-
-    def wait_until_started(self) -> None:
-        wait_for(lambda: bool(self.started.all()))
-
-    def end(self) -> None:
-        self.stop.fill_(1)
-
-
 def wait_for(done: Callable[[], bool]) -> None:
     """End the tests where a GPU that hangs would never end them."""
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        if time.monotonic() > end:
-            pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
-        time.sleep(0.001)
+    if not done_within(PATIENCE_S, done):
+        pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("wide", GRID_WIDE, ids=str)
 def test_a_launch_beside_a_neighbour_that_came_first(wide: Wide, share: float):
+    """It is right, and ends.  A plain launch would end too, once the neighbour has: what that could
+    not do, the last test of this file shows."""
     x, shape = wide.tensor(seed=5), wide.shape
     expected = run(x, torch.empty_like(x), shape)
     assert check(x, expected).ok
     y, mine = torch.full_like(x, torch.nan), torch.cuda.Stream()
     neighbour = Neighbour(int(share * present().multiprocessors))
     neighbour.start()
-    neighbour.wait_until_started()
+    wait_for(neighbour.has_started)
     with torch.cuda.stream(mine):
         run(x, y, shape)
         done = torch.cuda.Event()
@@ -258,3 +282,16 @@ def test_grid_wide_launches_on_several_streams_at_once():
     events = [stream.record_event() for stream in streams]
     wait_for(lambda: all(event.query() for event in events))
     assert all(torch.equal(y, e) for y, e in zip(ys, expected, strict=True))
+
+
+def test_plain_launches_would_wait_for_one_another_for_good():
+    """Two launches that each find half of the GPU (together.py): cooperative ones end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.gpu.together"], cwd=ROOT.parent, capture_output=True,
+        text=True, timeout=6 * PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert {regime for regime, (cooperative, _) in told.items() if not cooperative} == set()
+    if ended := [regime for regime, (_, plain) in told.items() if plain]:
+        pytest.skip(f"plain launches of {', '.join(ended)} ended here: nothing is shown by them")

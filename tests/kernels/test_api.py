@@ -364,6 +364,29 @@ def test_it_compiles_as_one_graph(served: list[str], backend: str):
     assert_close(out, torch.full((4, 6), 1 / 6))
 
 
+@pytest.mark.parametrize("invariant", [False, True])
+def test_one_graph_serves_two_shapes(served: list[str], invariant: bool):
+    graphs: list[str] = []
+
+    def watching(module: torch.fx.GraphModule, inputs: list[Tensor]):
+        graphs.append(module.code)
+        return torch._dynamo.lookup_backend("aot_eager")(module, inputs)
+
+    torch._dynamo.reset()
+    mine = torch.compile(
+        lambda x: softmax(2 * x, invariant=invariant) + 1, fullgraph=True, dynamic=True,
+        backend=watching,
+    )  # fmt: skip
+    made: list[int] = []
+    for shape in ((4, 6), (7, 9), (5, 1024)):
+        x = torch.randn(shape)
+        assert_close(mine(x), torch.softmax(2 * x, -1) + 1)
+        made.append(len(graphs))
+    assert made[0] == made[-1] > 0
+    assert "roofline.softmax" in graphs[-1]
+    assert set(served) == {"invariant" if invariant else "softmax"}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_operators_keep_pytorchs_rules(served: list[str], dtype: torch.dtype):
     for x in layouts(dtype):

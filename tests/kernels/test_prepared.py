@@ -17,9 +17,10 @@ from kernels.frontier import backward, frontier, scratch
 from kernels.frontier.plans import ALIKE, HERE, Plan, Shape, deal
 from kernels.frontier.rows import Rows, as_rows
 from kernels.prepared import Prepared, checked, launch
+from tests.gpu.together import plain
 
 EARLY = {"PROGRAMMATIC_STREAM_SERIALIZATION": 1}
-FEW, MANY = 6, 11  # arguments of a tile's kernel, of the dealt rows'
+ARGUMENTS = {"grid": 8, "chunks": 11}  # of a kernel; of others 6
 
 
 @dataclass
@@ -41,10 +42,11 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     seen: list[Launched] = []
 
     def listen(config: Any, plan: Plan, addresses: int, extra: int) -> tuple[Any]:
-        count = {"tile": FEW, "chunks": MANY}.get(plan.shape.regime, 6)
+        count = ARGUMENTS.get(plan.shape.regime, 6)
         count += 2 * plan.file.name.startswith("backward")
         at = (ctypes.c_void_p * count).from_address(addresses)
         attributes = {
+            # Of one number or three: the first.
             a.id.name.removeprefix("CU_LAUNCH_ATTRIBUTE_"): a.value.clusterDim.x
             for a in config.attrs[: config.numAttrs]
         }
@@ -117,6 +119,26 @@ def test_dealt_rows_get_scratch_memory_at_every_launch(launched: list[Launched])
     frontier.run(x, x, replace(shape, invariant=True))
     assert launched[1].values[-1] == 10**9 + 16 + 16 * (1 << (10 * dealt.tickets - 1).bit_length())
     assert launched[1].threads > seen.threads
+
+
+@pytest.mark.parametrize("invariant", [False, True])
+def test_rows_of_a_grid_are_launched_with_all_their_blocks_or_none(
+    launched: list[Launched], monkeypatch: pytest.MonkeyPatch, invariant: bool
+):
+    shape, x = Shape("grid", (256, 26, 1), invariant=invariant), torch.zeros(5, 50_257)
+    frontier.run(x, x, shape)
+    (seen,) = launched
+    size = 16 + 16 * (1 << (5 * 26 * (1 + invariant) - 1).bit_length())
+    assert seen.values == [
+        x.data_ptr(), x.data_ptr(), 50_257, 50_257, 50_257, 5, 26, 10**9 + size
+    ]  # fmt: skip
+    assert (seen.grid, seen.threads, seen.shared) == (5 * 26, 256, 0)
+    assert seen.attributes == {"COOPERATIVE": 1} | EARLY
+    # The fault that tests/gpu plants: the same launch, whose blocks start as they find room.
+    monkeypatch.setattr(frontier, "Prepared", plain)
+    monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
+    frontier.run(x, x, shape)
+    assert launched[1] == replace(seen, attributes=EARLY)
 
 
 def test_a_gradient_gets_three_tensors(launched: list[Launched]):

@@ -109,6 +109,7 @@ rule outcomes:
         lambda wildcards: tidy_operators(wildcards.source),
         lambda wildcards: tried_shapes(wildcards.source),
         layouts=lambda wildcards: measured_layouts(wildcards.source, SOURCE),
+        hardware=ancient("results/{source}/hardware.json"),
     output:
         csv="results/{source}/goals.csv",
         table="results/{source}/goals.md",
@@ -124,7 +125,8 @@ rule outcomes:
     shell:
         "(python -m experiments.goals --source {wildcards.source} --folder {params.folder}"
         " --out {output.csv} --table {output.table}"
-        " && python -m experiments.attempts {output.csv} --gpu {params.gpu} >> {output.table})"
+        " && python -m experiments.attempts {output.csv} --gpu {params.gpu}"
+        " --hardware {input.hardware} >> {output.table})"
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 

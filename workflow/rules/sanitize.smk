@@ -16,6 +16,7 @@ rule sanitizer_table:
                 "launches.py",
                 "layout.py",
                 "placed.py",
+                "wrapped.py",
                 "planted_faults.cu",
                 "watched/case.py",
                 "watched/guarded.py",
