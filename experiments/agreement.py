@@ -19,8 +19,8 @@ import pandas as pd
 import typer
 
 from experiments.claims import by_author, read_verdicts, value_text, verdict_text
-from experiments.goals import by_claim, interval_text, reached, read_outcomes, told, where
 from experiments.markdown import head, line
+from experiments.outcomes import by_claim, interval_text, reached, read_outcomes, told, where
 from experiments.tables import BadTable
 
 DECIDED = ("supported", "refuted", "met", "missed")

@@ -15,9 +15,9 @@ import pandas as pd
 import typer
 
 from experiments import tried
-from experiments.goals import read_outcomes
 from experiments.layout import BY_NAME, CONTIGUOUS, Layout
 from experiments.markdown import head, line
+from experiments.outcomes import read_outcomes
 from experiments.tables import BadTable
 from kernels.frontier.plans import Plan
 from kernels.frontier.select import TABLES, Request, select, shape_of

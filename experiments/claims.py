@@ -20,9 +20,9 @@ import typer
 from experiments.claim import CLAIMS_FILE, BadClaims, Claim, read_claims
 from experiments.counts import read_counts, whole
 from experiments.estimate import Beside, Estimate
-from experiments.goals import between, read_outcomes
 from experiments.hardware import gpu_of
 from experiments.markdown import head, line
+from experiments.outcomes import between, read_outcomes
 from experiments.own import KIND, PUBLICATION, own
 from experiments.recorded import recorded_sweep
 from experiments.tables import BadTable, read_judged, validated

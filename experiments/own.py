@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.goals import by_claim, told
+from experiments.outcomes import by_claim, told
 
 PUBLICATION, KIND = "own", "goal"
 

@@ -18,13 +18,14 @@ from rich.progress import track
 
 from experiments import timer
 from experiments.check import check
+from experiments.columns_candidates import candidates
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from experiments.tuning import fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.frontier.columns import softmax
-from kernels.frontier.columns_plans import FOLDER, Columns, candidates, chosen
+from kernels.frontier.columns_plans import FOLDER, Columns, chosen
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import VECTOR_BYTES, Shape
 from kernels.frontier.select import TABLES

@@ -3,32 +3,16 @@
 //   source   as exchange.cuh
 #pragma once
 #include "backward.cuh"
-#include "cluster.cuh"
+#include "mailbox.cuh"
 
-template <int BLOCKS> struct SumExchange {
-    alignas(16) Partial of_block[BLOCKS];
-    Barrier arrived;
-
-    // Every thread, as soon as its loads are on their way.
-    __device__ void begin() {
-        if (threadIdx.x == 0) {
-            init(&arrived, 1);
-            initialised();
-        }
-        __syncwarp(); // both are one thread's: exchange.cuh
-        if (threadIdx.x == 0)
-            arrive_expecting(&arrived, sizeof of_block);
-        __syncwarp();
-        arrive();
-    }
-
+template <int BLOCKS> struct SumExchange : Mailbox<BLOCKS, 1> {
     // The sum of all blocks', in every thread.
     __device__ float over_cluster(int rank, float block) {
-        await(); // every block's barrier is ready
+        this->ready();
         if (threadIdx.x < BLOCKS)
-            send({0.0f, block}, &of_block[rank], &arrived, threadIdx.x);
-        wait(&arrived, 0);
+            send({0.0f, block}, this->of_block[rank], &this->arrived, threadIdx.x);
+        wait(&this->arrived, 0);
         int lane = threadIdx.x % 32;
-        return sum_over<32>(lane < BLOCKS ? of_block[lane].sum : 0.0f);
+        return sum_over<32>(lane < BLOCKS ? this->of_block[lane]->sum : 0.0f);
     }
 };

@@ -2,28 +2,12 @@
 // writes its own to the shared memory of the others.  PARTS neighbouring threads share a place.
 //   source   as exchange.cuh
 #pragma once
-#include "cluster.cuh"
 #include "columns.cuh"
+#include "mailbox.cuh"
 
-template <int BLOCKS, int PLACES, int PARTS> struct ColumnsExchange {
-    alignas(16) Partial of_block[BLOCKS][PLACES];
-    Barrier arrived;
-
-    // Every thread, as soon as its loads are on their way.
-    __device__ void begin() {
-        if (threadIdx.x == 0) {
-            init(&arrived, 1);
-            initialised();
-        }
-        __syncwarp(); // both are one thread's: exchange.cuh
-        if (threadIdx.x == 0)
-            arrive_expecting(&arrived, sizeof of_block);
-        __syncwarp();
-        arrive();
-    }
-
-    // Every thread, before the first of them sends: all blocks' barriers are ready.
-    __device__ void ready() { await(); }
+template <int BLOCKS, int PLACES, int PARTS> struct ColumnsExchange : Mailbox<BLOCKS, PLACES> {
+    using Mailbox<BLOCKS, PLACES>::of_block;
+    using Mailbox<BLOCKS, PLACES>::arrived;
 
     // Threads with this block's pair of a place, each to its part of the blocks.
     __device__ void tell(int rank, int place, int part, Partial mine) {

@@ -19,11 +19,10 @@ exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 ta
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from math import gcd, isqrt
 from pathlib import Path
 from typing import NamedTuple
@@ -46,29 +45,12 @@ MUCH = 16 * 1024  # bytes of a block that take longer than a second kernel's lau
 WAVES, RESIDENT = 4, 2  # of the blocks of two looks; of these blocks on a multiprocessor
 PAIRS = 8  # bytes of rows at least for one of pairs
 FOLDER = "columns"  # of select.TABLES
-# Of candidates: bytes of a strip, threads, blocks of a cluster, words of a thread's rows, registers
-# that a thread has beside these, and blocks of a multiprocessor below as many as registers allow.
-STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
-LEAST_WORDS, MOST_WORDS, OVERHEAD, FEWER = 16, 64, 32, (0, 1)
-REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
-# Eighths of places whose exponentials are a polynomial's: at 2 the exponential unit and all other
-# instructions of a unit of 16 bits take 96 and 94 cycles of a scheduler, and 128 and 70 at 0.
-# It takes registers beside.
-POLYNOMIAL, BESIDE = (0, 2), 8
-# Eighths of a thread's units that candidates stage, of strips of so many bytes and more; and bytes
-# of them that fit a multiprocessor beside what blocks exchange.
-STAGED, STAGED_STRIP, MOST_STAGED = (0, 4, 5), 128, 200 * 1024
-
-
+# Words of a thread's rows at most, and bytes of staged ones that fit a multiprocessor beside what
+# blocks exchange.
+MOST_WORDS, MOST_STAGED = 64, 200 * 1024
 # Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
 # pairs a stream keeps memory for.
 MERGED, MOST_POSTED = 32, 2**18
-# Their candidates: bytes of a strip, (threads, trips of a piece), MB of a band, MB that are looked
-# at beside it before its results are written, since pairs take some microseconds to meet, and
-# whether its last pieces are written first.  Smaller tensors and shorter columns are held.
-BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES = (128, 256), ((256, 2), (256, 4), (512, 2)), (6, 16)
-BAND_AHEAD, BAND_ORDERS = (6, 16), (0, 1)
-LEAST_BANDED, LEAST_BANDED_ROWS = 4 * 2**20, 1024
 
 
 class Columns(NamedTuple):
@@ -280,46 +262,6 @@ def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -
     if shape.sizes[0] != unit or made.places(size) > MOST_POSTED or made.blocks >= 2**31:
         raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
     return made
-
-
-def candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    """What may be fast on Hopper."""
-    yield from _held_candidates(columns, size, unit)
-    yield from _band_candidates(columns, size, unit)
-
-
-def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    places = columns.outer * columns.inner
-    few = places * columns.cols * size < LEAST_BANDED or columns.cols < LEAST_BANDED_ROWS
-    if few or places > MOST_POSTED // 2:
-        return
-    for strip, (threads, trips), *more in product(
-        BAND_STRIPS, BAND_THREADS, BAND_MEGABYTES, BAND_AHEAD, BAND_ORDERS
-    ):
-        yield Shape("bands", (unit, strip // unit, threads, 1, trips, *more))
-
-
-def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    for strip, threads, blocks, eighths in product(STRIPS, BLOCK_THREADS, CLUSTERS, STAGED):
-        lanes = strip // unit
-        if not 1 <= lanes <= min(32, threads):
-            continue
-        each = -(-columns.cols // (blocks * (threads // lanes)))
-        staged = each * eighths // 8
-        words = (each - staged) * max(1, unit // 4)
-        if words > MOST_WORDS or (words < LEAST_WORDS and (blocks > 1 or threads > 64)):
-            continue
-        if eighths and (strip < STAGED_STRIP or staged == 0):
-            continue
-        for polynomial in POLYNOMIAL if size == 2 else (0,):
-            used = OVERHEAD + words + BESIDE * (polynomial > 0)
-            fit = min(RESIDENT_THREADS, REGISTERS // used) // threads
-            least = {max(1, fit - fewer) for fewer in FEWER}
-            if eighths:
-                least = {min(fit, MOST_STAGED // (threads * staged * VECTOR_BYTES))}
-            for blocks_at_once in sorted(least - {0}):
-                sizes = (unit, lanes, threads, blocks, blocks_at_once, eighths)
-                yield Shape("held", (*sizes, polynomial) if polynomial else sizes)
 
 
 class Entry(NamedTuple):

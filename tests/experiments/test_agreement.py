@@ -9,7 +9,7 @@ import pytest
 
 from experiments.agreement import AGREE, BUILD, DIFFER, NOT_ARCHIVED, NOT_HERE, UNDECIDED
 from experiments.claims import CLAIMS, read_verdicts
-from experiments.goals import GOALS
+from experiments.outcomes import GOALS
 from experiments.tables import validated
 from tests.commands import module
 

@@ -13,8 +13,9 @@ from experiments.counts import FEW_ROWS, read_beside
 from experiments.estimate import NotApplicable, Recorded
 from experiments.family import OPERATORS
 from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, TRAINING, Goal, goals
-from experiments.goals import GOALS, Evidence, Found, evaluate, find, markdown, outcome, with_rivals
+from experiments.goals import Evidence, Found, evaluate, find, outcome, with_rivals
 from experiments.layout import LAYOUTS
+from experiments.outcomes import GOALS, markdown
 from experiments.sanitize import NAMES
 from experiments.sanitizer import OPERATORS as WATCHED
 from experiments.sanitizer import TOOLS

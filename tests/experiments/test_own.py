@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.claims import CLAIMS, value_text, verdict_text
-from experiments.goals import GOALS, OUTCOMES
+from experiments.outcomes import GOALS, OUTCOMES
 from experiments.own import own, verdict
 from experiments.tables import validated
 from experiments.verdict import VERDICTS

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from experiments import attempts, tried
-from experiments.goals import GOALS
+from experiments.outcomes import GOALS
 from kernels.frontier.plans import ALIKE, APART, NONE, Shape
 from kernels.frontier.select import DEFAULT, TABLES, shape_of
 from kernels.registry import ROOT

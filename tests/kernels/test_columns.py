@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.columns_candidates import candidates
 from kernels.ahead import COLUMNS
 from kernels.compiled import Job
 from kernels.frontier import columns
@@ -19,7 +20,6 @@ from kernels.frontier.columns_plans import (
     Columns,
     apart,
     as_columns,
-    candidates,
     choose,
     table,
     unit_bytes,

@@ -18,6 +18,7 @@ rule verdicts:
                 "claim",
                 "counts",
                 "estimate",
+                "outcomes",
                 "own",
                 "recorded",
                 "verdict",
@@ -82,6 +83,7 @@ rule outcomes:
             f"experiments/{name}.py"
             for name in (
                 "goals",
+                "outcomes",
                 "goal",
                 "attempts",
                 "tried",
