@@ -45,8 +45,7 @@ MUCH = 16 * 1024  # bytes of a block that take longer than a second kernel's lau
 WAVES, RESIDENT = 4, 2  # of the blocks of two looks; of these blocks on a multiprocessor
 PAIRS = 8  # bytes of rows at least for one of pairs
 FOLDER = "columns"  # of select.TABLES
-# Words of a thread's rows at most, and bytes of staged ones that fit a multiprocessor beside what
-# blocks exchange.
+# Of a thread's rows in words, and of staged ones in bytes of a multiprocessor, at most.
 MOST_WORDS, MOST_STAGED = 64, 200 * 1024
 # Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
 # pairs a stream keeps memory for.

@@ -3,78 +3,22 @@
 import hashlib
 import json
 from pathlib import Path
-from shutil import copytree
 
 import pytest
-import typer
 
 from experiments import archive
 from experiments.archive import ingest, pack
-from experiments.family import archived
-from experiments.family.archived import samples as operator_file
-from experiments.hardware import environment_sha256, of_sweep
+from experiments.hardware import environment_sha256
 from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
 from experiments.sanitizer import OPERATORS
-from experiments.sweeps import MODES, SWEEPS
 from experiments.tables import write_raw
-from figures import TABLE_FIGURES
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
-from tests.experiments.family.made import errors_of, raw_of
-from tests.experiments.raw import Row, blocks, raw
+from tests.experiments.finished import FACTS, OTHERS, RAW_FILES, refusal, samples
+from tests.experiments.raw import raw
 from tests.experiments.trained import decoded, trained
 from tests.experiments.watched import sanitized
-
-FACTS = {"source": "local-test-gpu", "mode": "full", "code_commit": "a" * 40, "gpu": "Test GPU"}
-RAW_FILES = [f"raw/{name}.csv.gz" for name in SWEEPS if name != "smoke"]
-OTHERS = ["hardware.json", "correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values()]
-
-
-def samples(**changes: object) -> list[Row]:
-    facts = {"env_sha256": environment_sha256(FACTS), **changes}
-    times = [100.0 + i for i in range(MODES["full"])]
-    return [*blocks("copy_torch", *times, **facts), *blocks("torch_eager", *times, **facts)]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished full run, and beside it the archive that it makes; tests get copies."""
-    folder = tmp_path_factory.mktemp("finished") / "results"
-    (folder / "raw").mkdir(parents=True)
-    (folder / "benchmarks").mkdir()
-    (folder / "hardware.json").write_text(json.dumps(FACTS))
-    (folder / "correctness.csv").write_text("variant,status\ntorch_eager,ok\n")
-    for name in TABLE_FIGURES.values():
-        (folder / name).write_text("variant,status\ntorch_eager,ok\n")
-    (folder / "gpu_tests.xml").write_text("<testsuites/>")
-    (folder / "benchmarks" / "small_batch-0.tsv").write_text("s\n1.5\n")
-    for name in RAW_FILES:
-        sweep = name.removeprefix("raw/").removesuffix(".csv.gz")
-        write_raw(raw(*samples(sweep=sweep)), folder / name)
-    pack(folder, folder.with_name("archive"))
-    return folder
-
-
-@pytest.fixture
-def results(finished: Path, tmp_path: Path) -> Path:
-    return copytree(finished, tmp_path / "results" / "local-test-gpu")
-
-
-@pytest.fixture
-def packed(finished: Path, tmp_path: Path) -> Path:
-    return copytree(finished.with_name("archive"), tmp_path / "archive" / "test-gpu")
-
-
-def refusal(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What ``pack`` says; it leaves nothing behind."""
-    capsys.readouterr()
-    with pytest.raises(typer.Exit) as stopped:
-        pack(results, tmp_path / "archive" / "test-gpu")
-    assert stopped.value.exit_code == 2
-    left = tmp_path / "archive"
-    assert not left.exists() or not list(left.iterdir())
-    return capsys.readouterr().out
 
 
 def test_what_is_packed_comes_back(results: Path, packed: Path, tmp_path: Path):
@@ -300,136 +244,6 @@ def test_the_transformer_is_packed_where_there_are_both_tables(
     (results / "decoding.csv").write_text("a\n1\n")
     said = refusal(results, tmp_path / "other", capsys)
     assert "decoding.csv is not what the transformer gives: missing or unknown columns" in said
-
-
-def measure_operator(results: Path, name: str, **changes: object) -> str:
-    """Samples of operator ``name`` in a run; their file in it."""
-    path = results / operator_file(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"env_sha256": environment_sha256(FACTS), **changes}
-    write_raw(raw_of(name, **facts), path)
-    return operator_file(name)
-
-
-def test_operators_are_packed_where_there_are_some(results: Path, packed: Path, tmp_path: Path):
-    assert not [name for name in sums(packed) if name.startswith("family/")]
-    made = [measure_operator(results, name) for name in ("columns", "sample")]
-    pack(results, packed)
-    assert {name for name in sums(packed) if name.startswith("family/")} == set(made)
-    ingest(packed, tmp_path)
-    assert (tmp_path / made[0]).read_bytes() == (results / made[0]).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"kernel_sha256": "c" * 64}, "the code of columns has changed since"),
-        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
-        ({"env_sha256": "c" * 64}, "another environment"),
-        ({"block": 0}, "holds 1 blocks; an archive holds 3"),
-    ],
-)
-def test_operators_of_other_code_are_not_packed(
-    changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-):  # fmt: skip
-    name = measure_operator(results, "columns", **changes)
-    said = refusal(results, tmp_path, capsys)
-    assert name in said
-    assert expected in said
-
-
-def test_a_damaged_table_of_an_operator_is_not_packed(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    (results / measure_operator(results, "columns")).write_bytes(b"nothing")
-    assert "columns.csv.gz is not a raw table of an operator" in refusal(results, tmp_path, capsys)
-
-
-def test_operators_are_kept_while_their_code_is_todays(
-    results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("columns", "sample", "masks"):
-        measure_operator(results, name)
-    pack(results, packed)
-    for name in ("columns", "sample"):
-        (results / operator_file(name)).unlink()
-    digest = archived.sha256_of
-    monkeypatch.setattr(archived, "sha256_of", lambda n: "new" if n == "sample" else digest(n))
-    again = json.dumps({**FACTS, "measured_utc": "2030-01-01"})
-    (results / "hardware.json").write_text(again)
-    pack(results, packed, keep=True)
-    held = {name for name in sums(packed) if name.startswith("family/")}
-    assert held == {operator_file("columns"), operator_file("masks")}
-    told = json.loads((packed / "hardware.json").read_text())
-    assert "measured_utc" not in of_sweep(told, "family/columns")
-    assert of_sweep(told, "family/masks")["measured_utc"] == "2030-01-01"
-    # What is stale is kept where a part is packed, and what is asked for anew is not.
-    pack(results, packed, keep=True)
-    monkeypatch.setattr(archived, "sha256_of", lambda n: "new" if n == "columns" else digest(n))
-    pack(results, packed, part=True)
-    assert operator_file("columns") in sums(packed)
-    assert verify(packed, operator_file("columns"))
-
-
-def compared(results: Path, **changes: object) -> str:
-    """The operators' errors in a run; their file in it."""
-    path = results / archive.FAMILY_ACCURACY
-    path.parent.mkdir(parents=True, exist_ok=True)
-    errors_of("columns", "masks").assign(**changes).to_csv(path, index=False)
-    return archive.FAMILY_ACCURACY
-
-
-def test_operators_errors_are_packed_where_there_are_some(
-    results: Path, packed: Path, tmp_path: Path
-):
-    assert archive.FAMILY_ACCURACY not in sums(packed)
-    pack(results, packed)
-    assert archive.FAMILY_ACCURACY not in sums(packed)
-    name = compared(results)
-    pack(results, packed)
-    assert name in sums(packed)
-    ingest(packed, tmp_path)
-    assert (tmp_path / name).read_bytes() == (results / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"kernel_sha256": "c" * 64}, "the code of columns, masks has changed since"),
-        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
-        ({"status": "perhaps"}, "is not a table of operators' errors"),
-    ],
-)
-def test_errors_of_other_code_are_not_packed(
-    changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-):  # fmt: skip
-    name = compared(results, **changes)
-    said = refusal(results, tmp_path, capsys)
-    assert name in said
-    assert expected in said
-
-
-def test_errors_are_kept_while_their_code_is_todays(
-    results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
-):
-    name = compared(results)
-    pack(results, packed)
-    (results / name).unlink()
-    (results / "hardware.json").write_text(json.dumps({**FACTS, "measured_utc": "2030-01-01"}))
-    pack(results, packed, keep=True)
-    assert verify(packed, name)
-    told = json.loads((packed / "hardware.json").read_text())
-    assert "measured_utc" not in of_sweep(told, name)
-    assert of_sweep(told, "accuracy.csv")["measured_utc"] == "2030-01-01"
-    digest = archive.sha256_by_name
-    new = lambda n: "new" if n == "masks" else digest(n)  # noqa: E731
-    monkeypatch.setattr(archive, "sha256_by_name", new)
-    pack(results, packed, part=True)
-    assert name in sums(packed)
-    pack(results, packed, keep=True)
-    assert name not in sums(packed)
 
 
 def test_a_large_archive_is_refused(

@@ -81,7 +81,8 @@ def test_the_shipped_tables_entries_are_the_fastest_of_what_was_tried():
 
 def goal(**more: Any) -> dict[str, Any]:
     return {
-        "source": "s", "goal": 1, "statement": "fraction", "measured": "frontier", "place": "",
+        "source": "s", "claim": "G1.1", "goal": 1, "statement": "fraction", "measured": "frontier",
+        "place": "",
         "dtype": "bfloat16", "rows": 512, "cols": 2**19, "value": 0.9, "low": 0.9, "high": 0.9,
         "noise": 0.0, "least": 0.97, "most": float("inf"), "outcome": "missed", "note": "", **more,
     }  # fmt: skip

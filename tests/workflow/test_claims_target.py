@@ -61,6 +61,7 @@ def slower(root: Path) -> None:
     made, local = root / "results" / SOURCE, root / "results" / f"local-{GPU}"
     shutil.copytree(made / "raw", local / "raw")
     shutil.copytree(made / "tidy", local / "tidy")
+    shutil.copy(made / "hardware.json", local)
     raw = read_raw(local / "raw" / "vocab_scaling.csv.gz")
     raw.loc[raw["variant"] == "triton_constant", "time_ns"] *= 10
     write_raw(raw, local / "raw" / "vocab_scaling.csv.gz")
