@@ -7,7 +7,15 @@ rule compare:
     input:
         expand(
             "experiments/{name}.py",
-            name=["agreement", "claims", "goals", "markdown", "outcomes", "own", "tables"],
+            name=[
+                "agreement",
+                "claims",
+                "goals",
+                "markdown",
+                "outcomes",
+                "own",
+                "tables",
+            ],
         ),
         here=expand("results/{{source}}/{name}.csv", name=["claims", "goals"]),
         archive=lambda wildcards: archived(wildcards.source, "claims.csv", "goals.csv"),
