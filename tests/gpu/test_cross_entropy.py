@@ -195,7 +195,7 @@ def test_a_foreign_capture_needs_no_warm_up(cols: int, inplace: bool):
         right = exact(x, target, Terms(IGNORED, 0.0, 0.0, False), 1 / (rows - 1))
         close(loss.detach(), right[0].sum() / (rows - 1), 5e-5)
         close(grad, right[2], 2e-5)
-    waits = pytest.raises(RuntimeError, match="check=True.*leave check=True away")
+    waits = pytest.raises(RuntimeError, match=r"check=True.*leave check=True away")
     with waits, torch.cuda.graph(torch.cuda.CUDAGraph()):
         cross_entropy(x, target, check=True)
 
