@@ -40,7 +40,7 @@ TENSOR_BYTES, PAIRS = 2**28, 2
 DTYPES = ("float32", "bfloat16")
 WIDTHS = (*(2**k for k in range(6, 19)), 12_288, 24_576, 49_152, 98_304, 50_256, 128_256, 196_608)
 BLOCK_THREADS = (64, 128, 256, 512, 1024)
-MOST_HELD = 8  # vectors of each tensor
+MOST_HELD = 8  # vectors of each tensor, and with edges another for what precedes them in a line
 MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
 # Eighths of a thread's vectors that clusters stage, where registers hold so few of their blocks;
 # the fewest threads of those; and bytes staged that fit a multiprocessor.
@@ -75,24 +75,25 @@ def candidates(width: Width) -> Iterator[Shape]:
     """What may be fast there."""
     _, edges, cols = width
     whole, vectors = cols * width.size // VECTOR_BYTES, vectors_from_line(cols, width.size, edges)
+    most = MOST_HELD + edges
     for lanes, threads in product((1, 2, 4, 8, 16, 32), WARP_THREADS):
         if least_lanes(width.size, edges) <= lanes <= max(1, whole) <= lanes * MOST_HELD:
             yield Shape("warp", (lanes, threads))
     for threads in BLOCK_THREADS:
-        yield from _held(Shape("block", (threads,)), vectors, threads)
+        yield from _held(Shape("block", (threads,)), vectors, threads, most)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
-        yield from _held(Shape("cluster", (threads, blocks)), vectors, threads * blocks)
+        yield from _held(Shape("cluster", (threads, blocks)), vectors, threads * blocks, most)
         if not edges:
             yield from _staged(threads, blocks, vectors)
     if vectors >= 4 * STREAM.sizes[0]:
         yield STREAM
 
 
-def _held(shape: Shape, vectors: int, threads: int) -> Iterator[Shape]:
-    """By how many of its blocks a multiprocessor has at least."""
+def _held(shape: Shape, vectors: int, threads: int, most: int) -> Iterator[Shape]:
+    """By how many of its blocks a multiprocessor has at least; ``most`` vectors a thread."""
     held, of_block = -(-vectors // threads), shape.sizes[0]
     registers = OVERHEAD + 8 * held
-    if threads // 2 <= vectors and held <= MOST_HELD and registers * of_block <= REGISTERS:
+    if threads // 2 <= vectors and held <= most and registers * of_block <= REGISTERS:
         # As they came, elements take four registers a vector and tensor.
         fit = min(THREADS, REGISTERS // registers) // of_block
         for least in range(max(1, fit - MOST_FEWER), max(1, fit) + 1):

@@ -8,6 +8,12 @@ struct Pair {
     uint4 y, dy;
 };
 
+// The edges' element of a thread, if it has one, and dy's beside it.
+template <class T> struct EdgePair {
+    int column; // -1: none
+    T y, dy;
+};
+
 // What the row's sum is of, and what it makes of an element.
 struct OfSoftmax {
     __device__ float term(float y, float dy) const { return y * dy; }
@@ -71,11 +77,22 @@ template <class T, int EDGES, class Op> struct Gradient {
         return both;
     }
 
-    // What the edges' element of thread ``lane`` adds to the row's sum.
-    __device__ float edge(int lane) const {
+    // The edges' element of thread ``lane``, where ``mine``.  To be loaded with the vectors: asked
+    // for behind their sum it has its row wait for memory twice, and once more if it is not kept
+    // until it is stored, where an exchange has emptied the L1.
+    __device__ EdgePair<T> load_edge(int lane, bool mine = true) const {
+        EdgePair<T> both = {-1, T(0.0f), T(0.0f)};
         if constexpr (EDGES)
-            if (int j = row.edge(lane); j >= 0)
-                return op.term(float(row.row[j]), float(dy[j]));
+            if (int j = row.edge(lane); mine && j >= 0)
+                both = {j, row.row[j], dy[j]};
+        return both;
+    }
+
+    // What it adds to the row's sum.
+    __device__ float edge_term(EdgePair<T> both) const {
+        if constexpr (EDGES)
+            if (both.column >= 0)
+                return op.term(float(both.y), float(both.dy));
         return 0.0f;
     }
 
@@ -104,10 +121,10 @@ template <class T, int EDGES, class Op> struct Gradient {
             to[e] = T(v[e]);
     }
 
-    __device__ void store_edge(int lane, float sum) const {
+    __device__ void store_edge(EdgePair<T> both, float sum) const {
         if constexpr (EDGES)
-            if (int j = row.edge(lane); j >= 0)
-                dx[j] = T(op.result(float(row.row[j]), float(dy[j]), sum));
+            if (both.column >= 0)
+                dx[both.column] = T(op.result(float(both.y), float(both.dy), sum));
     }
 };
 

@@ -12,13 +12,18 @@
 #include "backward_exchange.cuh"
 #include "copies.cuh"
 
+constexpr int REGISTERS = 65'536; // of a multiprocessor
+
 template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int STAGED, int EDGES,
           class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
     static_assert(STAGED == 0 || !EDGES); // vectors of dy may lie between two boundaries
-    constexpr bool AGAIN = STAGED > 0;    // registers are few there
+    // Where registers are few elements of 16 bits stay as they came.  The floats of 7 vectors and
+    // what edges take beside them fill 128; with fewer the compiler spills.
+    constexpr bool AGAIN =
+        STAGED > 0 || (EDGES && (VECTORS > 7 || REGISTERS / (THREADS * LEAST) < 128));
     await_turn();
     int rank = blockIdx.x % BLOCKS;
     long long row = blockIdx.x / BLOCKS;
@@ -32,6 +37,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         held[i] = start + THREADS * i < part.last ? at.load(start + THREADS * i) : Pair{};
+    auto edge = at.load_edge(threadIdx.x, rank == 0);
     // Each thread's own: nobody else looks there.
     extern __shared__ uint4 image[];
     auto staged = [&](int i) { return image + 2 * THREADS * i + threadIdx.x; };
@@ -44,7 +50,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     __shared__ SumExchange<BLOCKS> exchange;
     exchange.begin(); // while the loads are on their way
 
-    float sum = terms<T>(op, held) + (rank == 0 ? at.edge(threadIdx.x) : 0.0f);
+    float sum = terms<T>(op, held) + at.edge_term(edge);
     if constexpr (STAGED > 0)
         await_copies();
 #pragma unroll
@@ -63,6 +69,5 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     for (int i = 0; i < STAGED; ++i)
         if (int k = start + THREADS * (VECTORS + i); k < part.last)
             at.template store<AGAIN>(k, {*staged(i), staged(i)[THREADS]}, sum);
-    if (rank == 0)
-        at.store_edge(threadIdx.x, sum);
+    at.store_edge(edge, sum);
 }

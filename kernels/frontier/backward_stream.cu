@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(THREADS)
     int start = int(threadIdx.x) - (EDGES ? at.row.lead() : 0);
     int trips = (at.row.vectors - start + THREADS * EACH - 1) / (THREADS * EACH);
     Pair held[EACH];
-    float mine = at.edge(threadIdx.x);
+    auto edge = at.load_edge(threadIdx.x);
+    float mine = at.edge_term(edge);
     for (int trip = 0; trip < trips; ++trip) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
@@ -38,5 +39,5 @@ __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < EACH; ++i)
             at.store(start + THREADS * (EACH * trip + i), held[i], sum);
     }
-    at.store_edge(threadIdx.x, sum);
+    at.store_edge(edge, sum);
 }

@@ -24,12 +24,13 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         held[i] = at.load(lane + LANES * i);
-    float sum = sum_over<LANES>(terms<T>(op, held) + at.edge(lane));
+    auto edge = at.load_edge(lane);
+    float sum = sum_over<LANES>(terms<T>(op, held) + at.edge_term(edge));
 
     if (!mine)
         return;
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         at.store(lane + LANES * i, held[i], sum);
-    at.store_edge(lane, sum);
+    at.store_edge(edge, sum);
 }

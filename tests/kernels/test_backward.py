@@ -158,7 +158,7 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
     measured = arch in (90, 100) and plan.shape in MEASURED
-    assert plan.held <= (MOST_HELD if measured else HELD * size // VECTOR_BYTES)
+    assert plan.held <= (MOST_HELD + edges if measured else HELD * size // VECTOR_BYTES)
     assert 32 <= plan.threads <= 1024
     match plan.shape.regime:
         case "warp":
