@@ -22,4 +22,4 @@ def panels(tidy: pd.DataFrame) -> page.Grid:
 
 
 if __name__ == "__main__":
-    page.main(panels, FIGURES["few_rows"])
+    page.main(panels, FIGURES["few_rows"], tall=0.85)  # narrow panels of few decades

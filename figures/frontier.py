@@ -42,4 +42,5 @@ def panels(tidy: pd.DataFrame) -> page.Grid:
 
 
 if __name__ == "__main__":
-    page.main(panels, FIGURES["frontier"], share_y="row")
+    # Four rows of panels share a page of the paper with text.
+    page.main(panels, FIGURES["frontier"], share_y="row", tall=0.85)

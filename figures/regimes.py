@@ -88,7 +88,7 @@ def main(
     tables = {title: chosen(*asked) for title, asked in PANELS.items()}
     panels = [page.Panel(title, table, draw, in_legend=False) for title, table in tables.items()]
     grid = [panels[i : i + len(KINDS)] for i in range(0, len(panels), len(KINDS))]
-    page.save(grid, stamp(), stem)
+    page.save(grid, stamp(), stem, tall=0.72)  # areas, no slopes, are read in a map
 
 
 if __name__ == "__main__":

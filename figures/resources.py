@@ -100,7 +100,7 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
         table = read(tables)
-        page.save(panels(table), stamp(table), stem, share_y="row")
+        page.save(panels(table), stamp(table), stem, share_y="row", tall=0.85)
 
 
 if __name__ == "__main__":

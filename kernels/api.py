@@ -74,11 +74,11 @@ def softmax(
         and isinstance(factor, float)
         and factor == 1.0
         and isinstance(x, Tensor)
+        and not (x.requires_grad and torch.is_grad_enabled())
         and isinstance(dim, int)
         and (dim == -1 or dim == x.dim() - 1)
         and _dense(x)
         and x.is_contiguous()
-        and not (x.requires_grad and torch.is_grad_enabled())
         and not _observed()
     ):
         source, device = x.data_ptr(), x.get_device()
@@ -112,12 +112,11 @@ def log_softmax(
 def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> Tensor:
     """What is ``asked`` of ``x``: by a launch that is known, by one that can be, or by PyTorch."""
     compiling = torch.compiler.is_compiling()
-    alone = not compiling and _alone(x, out, mask)
-    derived = not compiling and not alone and out is None and _derived(x, mask)
+    alone, derived = (False, False) if compiling else _unseen(x, out, mask)
     ready = eager.kept(x, out, mask, asked) if alone or derived else None
     if ready:
         if derived:
-            return eager.Differentiated.apply(x, mask, asked, ready)
+            return eager.differentiated(x, (mask, asked, ready))
         return eager.again(ready, x, out, mask)
     log, dim, dtype, invariant, scale, is_causal, factor = asked
     kind = _checked(x, out, mask, asked)
@@ -130,7 +129,7 @@ def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> T
     elif alone and (y := eager.first(x, out, mask, asked)) is not None:
         return y
     elif derived:
-        return eager.Differentiated.apply(x, mask, asked, None)
+        return eager.differentiated(x, (mask, asked, None))
     elif asked.plain and mask is None:
         y = ops.softmax(x, dim, dtype, invariant)
     else:
@@ -208,28 +207,17 @@ def _plain(x: Tensor, dtype: torch.dtype | None) -> bool:
     return dtype in (None, x.dtype) and ops.serves(x, -1, x.dtype)
 
 
-def _alone(x: Tensor, out: Tensor | None, mask: Tensor | None) -> bool:
-    """Whether nobody has to see the call: plain CUDA memory, of which no gradient is wanted."""
+def _unseen(x: Tensor, out: Tensor | None, mask: Tensor | None) -> tuple[bool, bool]:
+    """Whether nobody has to see the call of plain CUDA memory, or but for a gradient of ``x``."""
     if not _dense(x) or _observed():
-        return False
+        return False, False
     wanted = torch.is_grad_enabled()
+    for other in (out, mask):
+        if other is not None and (not _dense(other) or (wanted and other.requires_grad)):
+            return False, False
     if wanted and x.requires_grad:
-        return False
-    if out is not None and not (_dense(out) and not (wanted and out.requires_grad)):
-        return False
-    return mask is None or (_dense(mask) and not (wanted and mask.requires_grad))
-
-
-def _derived(x: Tensor, mask: Tensor | None) -> bool:
-    """Whether a gradient of ``x`` is wanted, and nothing else of the call."""
-    return (
-        _dense(x)
-        and not _observed()
-        and not get_interpreter_stack()
-        and torch.is_grad_enabled()
-        and x.requires_grad
-        and (mask is None or (_dense(mask) and not mask.requires_grad))
-    )
+        return False, out is None and not get_interpreter_stack()
+    return True, False
 
 
 def _checked(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> torch.dtype:

@@ -28,7 +28,7 @@ from kernels.arguments import (
 from kernels.frontier import frontier
 from kernels.frontier.cross_entropy import Terms
 from kernels.frontier.rows import as_rows
-from kernels.transforms import batched, transformed
+from kernels.transforms import applied, batched, transformed
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -85,11 +85,12 @@ def cross_entropy(
         elif reduction == "sum":
             loss = loss.sum()
         return (loss, lse.detach()) if return_lse else loss
-    weight = None
+    early, weight = not compiling and _early(input, target, reduction, inplace), None
     if reduction == "mean":
-        weight, _ = ops.cross_entropy_targets(target, input.shape[-1], terms.ignore_index)
-    if not compiling and _early(input, reduction, inplace):
-        loss, lse = _WithGradient.apply(input, target, weight, terms, inplace)  # pyright: ignore[reportGeneralTypeIssues]
+        weigh = ops._cuda_targets if early else ops.cross_entropy_targets
+        weight, _ = weigh(target, input.shape[-1], terms.ignore_index)
+    if early:
+        loss, lse = _with_gradient(input, (target, weight, terms, inplace))
         return (loss, lse) if return_lse else loss
     loss, lse = ops.cross_entropy(
         input, target, terms.ignore_index, terms.label_smoothing, terms.z_loss, return_lse
@@ -106,8 +107,9 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input: Tensor, target: Tensor, weight: Tensor | None, terms: Terms, inplace: bool
+        ctx: Any, input: Tensor, call: tuple[Tensor, Tensor | None, Terms, bool]
     ) -> tuple[Tensor, Tensor]:
+        target, weight, terms, inplace = call
         if inplace:
             grad = input.detach()
         else:
@@ -117,12 +119,23 @@ class _WithGradient(torch.autograd.Function):
             torch.autograd.graph.increment_version(input)  # whoever saved it is told
         ctx.grad, ctx.version = grad, grad._version
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # no zeros are launched for that of the lse
         total = loss.sum()
         return (total if weight is None else total * weight), lse
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *of_results: Any) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, of_loss: Tensor | None, _: None) -> tuple[Tensor | None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if of_loss is None:  # what was made of the loss has no gradient
+            return None, None
+        # The wrapper matters to gradients of gradients alone, and takes longer than the launch.
+        gradient = _WithGradient.gradient
+        if torch.is_grad_enabled():
+            gradient = once_differentiable(gradient)
+        return gradient(ctx, of_loss)
+
+    @staticmethod
+    def gradient(ctx: Any, of_loss: Tensor) -> tuple[Tensor, None]:
+        """Of the logits, from that ``of_loss``."""
         grad, ctx.grad = ctx.grad, None
         if grad is None:
             raise RuntimeError(
@@ -134,15 +147,18 @@ class _WithGradient(torch.autograd.Function):
                 "the input of cross_entropy(inplace=True), which holds its gradient, was modified "
                 "before the backward pass: leave inplace=True away"
             )
-        ops.scale(grad, of_results[0])
-        return grad, None, None, None, None
+        ops.scale(grad, of_loss)
+        return grad, None
+
+
+_with_gradient = applied(_WithGradient)
 
 
 def _by_kernel(input: Tensor) -> bool:
     return input.is_cuda and input.dtype in frontier.NAMES
 
 
-def _early(input: Tensor, reduction: str, inplace: bool) -> bool:
+def _early(input: Tensor, target: Tensor, reduction: str, inplace: bool) -> bool:
     """Whether the gradient is computed with the loss."""
     return (
         torch.is_grad_enabled()
@@ -150,6 +166,7 @@ def _early(input: Tensor, reduction: str, inplace: bool) -> bool:
         and reduction != "none"
         and (inplace or input.dtype != torch.float16)
         and _dense(input)
+        and _dense(target)
         and not _len_torch_dispatch_stack()
         and not _is_tracing()
         and ops.serves(input, -1, input.dtype)

@@ -48,10 +48,11 @@ def into(
     """
     loss, lse = _columns(input, target)
     x = input if as_rows(input.shape, input.stride()) else input.contiguous()
-    if weight is not None:
+    if weight is not None and weight.dim():
         # Of the weights that one number was expanded to that number is read.
         one = weight.numel() > 0 and not any(weight.stride())
         weight = weight.as_strided((), ()) if one else weight.contiguous()
+    if weight is not None and weight.dtype != torch.float32:
         weight = weight.to(torch.float32)
     kernels.cross_entropy(x, target.contiguous(), terms, loss, lse, grad, weight)
     return loss, lse

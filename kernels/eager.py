@@ -16,10 +16,12 @@ from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from kernels import operators, ops
 from kernels.frontier import backward, columns, frontier
+from kernels.frontier.backward import Gradient
 from kernels.frontier.operators import MOST_ROWS, Operator
 from kernels.frontier.plans import VECTOR_BYTES
 from kernels.frontier.rows import as_rows
 from kernels.prepared import Launch, known, launch
+from kernels.transforms import applied
 
 
 class Asked(NamedTuple):
@@ -139,12 +141,11 @@ def _one_launch(
 
 
 class Differentiated(torch.autograd.Function):
-    """The same with a gradient of the tensor, not of its mask."""
+    """The same with a gradient of the tensor, not of its mask; called as ``differentiated``."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, mask: Tensor | None, asked: Asked, ready: Launch | None
-    ) -> Tensor:  # fmt: skip
+    def forward(ctx: Any, x: Tensor, call: tuple[Tensor | None, Asked, Launch | None]) -> Tensor:
+        mask, asked, ready = call
         y = again(ready, x, None, mask) if ready else first(x, None, mask, asked)
         log, dim, dtype, invariant, scale, is_causal, factor = asked
         if y is None:
@@ -153,29 +154,35 @@ class Differentiated(torch.autograd.Function):
             )
         ctx.dim, ctx.dtype = dim, x.dtype
         masked = mask is not None or is_causal
-        ctx.options = None if asked.plain and not masked else (log, scale, factor, masked)
+        plain = not (log or masked) and scale == factor == 1.0
+        ctx.of = None if plain else Gradient(log, scale, factor, masked)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return Differentiated.gradient(ctx, grad), None, None, None
-
-    @staticmethod
-    def gradient(ctx: Any, grad: Tensor) -> Tensor:
-        """Of the tensor, from ``grad`` of the result."""
-        (y,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (y,), of, dtype = ctx.saved_tensors, ctx.of, ctx.dtype
         # Of a gradient that is differentiated itself, or is no plain tensor, the operator knows.
         direct = (
             not torch.is_grad_enabled()
             and type(grad) is Tensor
             and not (is_batchedtensor(grad) or is_legacy_batchedtensor(grad))
         )
-        if ctx.options is None:
-            last = ctx.dim in (-1, y.dim() - 1) and y.dtype == grad.dtype == ctx.dtype
-            if direct and last and grad.is_contiguous() and ops.serves(y, -1, y.dtype):
-                return backward.softmax_backward(grad, y, torch.empty_like(y))
-            of = ops._cuda_backward if direct else ops.softmax_backward
-            return of(grad, y, ctx.dim, ctx.dtype)
-        of = operators._cuda_backward if direct else operators.softmax_operator_backward
-        return of(grad, y, ctx.dim, ctx.dtype, *ctx.options)
+        if (
+            direct
+            and ctx.dim in (-1, y.dim() - 1)
+            and y.dtype == grad.dtype == dtype
+            and grad.is_contiguous()
+            and y.is_contiguous()
+            and (of is None or of.factor != 0.0)
+            and ops.serves(y, -1, dtype)
+        ):
+            return backward.softmax_backward(grad, y, torch.empty_like(y), of), None
+        if of is None:
+            gradient = ops._cuda_backward if direct else ops.softmax_backward
+            return gradient(grad, y, ctx.dim, dtype), None
+        gradient = operators._cuda_backward if direct else operators.softmax_operator_backward
+        return gradient(grad, y, ctx.dim, dtype, *of), None
+
+
+differentiated = applied(Differentiated)

@@ -5,9 +5,20 @@ Under torch.compile they are those of the trace, and a trace serves no other one
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
+
+
+def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """``function.apply`` for tensors that no transform of torch.func sees, or has seen.
+
+    Function's own looks for such ones at every call, which takes longer than a launch does.
+    """
+    return super(torch.autograd.Function, function).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def differentiated() -> bool:

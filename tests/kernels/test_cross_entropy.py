@@ -176,6 +176,29 @@ def test_how_often_a_gradient_can_be_had(served: list[str]):
     assert torch.equal(first, second)
 
 
+def test_an_early_gradient_has_none_of_its_own_and_may_not_be_wanted(served: list[str]):
+    class Ends(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return None
+
+    x, target = torch.randn(3, 5, requires_grad=True), torch.tensor([0, 1, 2])
+    one, loss = torch.ones((), requires_grad=True), cross_entropy(x, target)
+    (dx,) = torch.autograd.grad(loss, x, one, create_graph=True)  # pyright: ignore
+    assert_close(dx.detach(), expected(x, target, "mean", 0.0, 0.0)[2].float())
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()
+    served.clear()
+    ended: Any = Ends.apply(cross_entropy(x, target))
+    (ended + x.sum()).backward()
+    assert torch.equal(x.grad, torch.ones(3, 5))  # pyright: ignore
+    assert "scale" not in served
+
+
 def test_rows_of_which_none_counts(served: list[str]):
     x, target = torch.randn(3, 5, requires_grad=True), torch.full((3,), -100)
     loss: Any = cross_entropy(x, target)

@@ -70,11 +70,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def gradient(grad: Tensor, y: Tensor, out: Tensor, of: Any = None) -> Tensor:
         seen.append("gradient")
-        assert of is None or of.log
+        of = of or backward.Gradient(False, 1.0, 1.0, False)
         with torch.no_grad():  # a kernel has no gradient of its own
-            if of:
-                return out.copy_(grad - y.exp() * grad.sum(-1, keepdim=True))
-            return out.copy_(y * (grad - (grad * y).sum(-1, keepdim=True)))
+            return out.copy_(operators.composed_backward(grad, y, -1, y.dtype, *of))
 
     monkeypatch.setattr(frontier, "prepare", of_rows)
     monkeypatch.setattr(columns, "prepare", of_columns)
@@ -247,6 +245,44 @@ def test_a_gradient_goes_past_the_dispatcher_both_ways(
     leaf = x.clone().requires_grad_()
     call(leaf).sum().backward()  # of a gradient that is expanded
     assert_close(leaf.grad, torch.autograd.grad(theirs(leaf, -1).sum(), leaf)[0], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("call", [softmax, log_softmax])
+@pytest.mark.parametrize(
+    ("options", "kernels"),
+    [
+        ({"scale": 0.5, "factor": 3.0}, True),
+        ({"mask": torch.arange(6) < 4}, True),
+        ({"is_causal": True}, True),
+        ({"dim": 1}, True),
+        ({"dim": 0}, False),
+        ({"factor": 0.0}, False),
+    ],
+)
+def test_a_gradient_of_rows_that_lie_as_a_kernel_takes_them_is_one_launch(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, call: Callable[..., Tensor],
+    options: dict[str, Any], kernels: bool,
+):  # fmt: skip
+    for module in (ops, operators):
+        way = partial(lambda of, *a: made.append("by way of copies") or of(*a),
+                      module._cuda_backward)  # fmt: skip
+        monkeypatch.setattr(module, "_cuda_backward", way)
+    mask = options.get("mask")
+    MASK_BYTES[0] = mask.untyped_storage().nbytes() if mask is not None else 0
+    leaf, grad = torch.randn(6, 6, requires_grad=True), torch.randn(6, 6)
+    (expected,) = torch.autograd.grad(
+        operators.composed(
+            leaf.double(), mask, options.get("dim", -1), None, call is log_softmax,
+            options.get("scale", 1.0), options.get("factor", 1.0), "is_causal" in options,
+        ),
+        leaf, grad.double(),
+    )  # fmt: skip
+    for _ in range(2):
+        made.clear()
+        y = call(leaf, **options)
+        (dx,) = torch.autograd.grad(y, leaf, grad.to(y.dtype))
+        assert_close(dx, expected, atol=1e-6, rtol=1e-5)
+        assert ("gradient" in made and "by way of copies" not in made) == kernels
 
 
 @pytest.mark.parametrize("call", [softmax, log_softmax])
