@@ -20,10 +20,10 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
     static_assert(STAGED == 0 || !EDGES); // vectors of dy may lie between two boundaries
-    // Where registers are few elements of 16 bits stay as they came.  The floats of 7 vectors and
-    // what edges take beside them fill 128; with fewer the compiler spills.
-    constexpr bool AGAIN =
-        STAGED > 0 || (EDGES && (VECTORS > 7 || REGISTERS / (THREADS * LEAST) < 128));
+    // Where registers are few elements of 16 bits stay as they came: as floats a vector of both
+    // tensors takes 16.  What edges take beside them leaves room for those of 7 in 128.
+    constexpr int OF_THREAD = REGISTERS / (THREADS * LEAST), FLOATS = 16 + 16 * VECTORS;
+    constexpr bool AGAIN = STAGED > 0 || VECTORS > 7 || OF_THREAD < (EDGES ? 128 : FLOATS);
     await_turn();
     int rank = blockIdx.x % BLOCKS;
     long long row = blockIdx.x / BLOCKS;

@@ -1,8 +1,10 @@
 // columns_strip: two looks at a block's share of the rows of a strip, of which it has some at a
-// time: the first makes the pair of each place, the second the results.
+// time: the first makes the pair of each place, the second the results.  The L2 is asked to keep
+// what the first has read until the second has, and not what is written.
 //   source   online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867
 #pragma once
 #include "columns_powers.cuh"
+#include "keep.cuh"
 
 // Units of a thread on their way at once: 16 words.
 template <class Mine> constexpr int TOGETHER_OF = 16 / Mine::WORDS;
@@ -20,17 +22,38 @@ struct Share {
     }
 };
 
+// Vectors by a policy of the L2's; narrower units as any.
+template <class Mine, class T> __device__ Mine load_by(unsigned long long policy, const T *from) {
+    if constexpr (Mine::WORDS < 4) {
+        return Mine::load(from);
+    } else {
+        uint4 raw = load_by(policy, static_cast<const void *>(from));
+        Mine made;
+        made.w[0] = raw.x, made.w[1] = raw.y, made.w[2] = raw.z, made.w[3] = raw.w;
+        return made;
+    }
+}
+
+template <class Mine, class T>
+__device__ void store_by(unsigned long long policy, T *to, const Mine &made) {
+    if constexpr (Mine::WORDS < 4)
+        made.store(to);
+    else
+        store_by(policy, static_cast<void *>(to), {made.w[0], made.w[1], made.w[2], made.w[3]});
+}
+
 // ``count`` units, ``steps`` apart; -inf after these.
 template <class T, class Mine, int N>
-__device__ void load_rows(const T *from, long long steps, int count, Mine (&some)[N]) {
+__device__ void load_rows(unsigned long long policy, const T *from, long long steps, int count,
+                          Mine (&some)[N]) {
     if (count >= N) {
 #pragma unroll
         for (int i = 0; i < N; ++i, from += steps)
-            some[i] = Mine::load(from);
+            some[i] = load_by<Mine>(policy, from);
     } else {
 #pragma unroll
         for (int i = 0; i < N; ++i, from += steps)
-            some[i] = i < count ? Mine::load(from) : Mine::nothing();
+            some[i] = i < count ? load_by<Mine>(policy, from) : Mine::nothing();
     }
 }
 
@@ -57,7 +80,7 @@ __device__ void first_look(const T *x, long long x_step, Share share, Tell tell)
     const T *from = x + share.first * x_step;
     for (int count = share.count; count > 0; count -= TOGETHER, from += TOGETHER * x_steps) {
         Mine some[TOGETHER];
-        load_rows(from, x_steps, count, some);
+        load_rows(keeps(), from, x_steps, count, some);
         Mine top = some[0];
 #pragma unroll
         for (int i = 1; i < TOGETHER; ++i)
@@ -159,7 +182,7 @@ __device__ void second_look(const T *x, long long x_step, T *out, long long out_
     T *to = out + share.first * out_step + done * out_steps;
     for (; done >= 0 && share.count > 0; done -= TOGETHER) {
         Mine some[TOGETHER];
-        load_rows(from, x_steps, share.count - done, some);
+        load_rows(lets_go(), from, x_steps, share.count - done, some);
         T *at = to;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i, at += out_steps) {
@@ -175,7 +198,7 @@ __device__ void second_look(const T *x, long long x_step, T *out, long long out_
             Mine made;
             made.pack(v);
             if (done + i < share.count)
-                made.store(at);
+                store_by(lets_go(), at, made);
         }
         from -= TOGETHER * x_steps;
         to -= TOGETHER * out_steps;

@@ -55,6 +55,16 @@ IN_CPP = {
         "v = *static_cast<const uint4 *>(at);"
     ),
     'asm volatile("cp.async.wait_all;" ::: "memory");': "copy_now();",
+    'asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));': "policy = 1;",
+    'asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));': "policy = 2;",
+    'asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"\n'
+    '                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)\n'
+    '                 : "l"(at), "l"(policy)\n                 : "memory");': (
+        "v = *static_cast<const uint4 *>(at);"
+    ),
+    'asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(at), '
+    '"r"(v.x),\n                 "r"(v.y), "r"(v.z), "r"(v.w), "l"(policy)\n'
+    '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
     'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
     '"r"(v.z),\n                 "r"(v.w)\n'
     '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
