@@ -25,7 +25,8 @@ from experiments.sweeps.sweep import COPIES
 from experiments.tuning import fastest_first, fractions, write_table
 from kernels.compiled import CompileError, Job
 from kernels.frontier.columns import softmax
-from kernels.frontier.columns_plans import FOLDER, Columns, chosen
+from kernels.frontier.columns_layout import Columns
+from kernels.frontier.columns_plans import FOLDER, chosen
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import VECTOR_BYTES, Shape
 from kernels.frontier.select import TABLES

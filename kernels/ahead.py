@@ -1,7 +1,8 @@
 """Which of the frontier's kernels are compiled without a GPU, of all that may be met."""
 
 from kernels.frontier.backward_plans import backward_plan
-from kernels.frontier.columns_plans import Columns, choose, unit_bytes
+from kernels.frontier.columns_layout import Columns, unit_bytes
+from kernels.frontier.columns_plans import choose
 from kernels.frontier.plans import VECTOR_BYTES, Plan
 from kernels.frontier.select import DEFAULT, Request, select
 from kernels.registry import ELEMENT_BYTES

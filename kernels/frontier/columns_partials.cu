@@ -21,8 +21,9 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     int strips = gridDim.x / splits, split = blockIdx.x / strips, strip = blockIdx.x % strips;
     Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
     partials += (static_cast<long long>(strip) * splits + split) * PLACES;
+    Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
+    x += spot.in(x_outer, Mine::PLACES) + mine.first * x_step;
     first_look<T, Mine, LANES, THREADS>(
-        x + spot.in(x_outer, Mine::PLACES), x_step,
-        Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there),
+        Units<T, Mine, THREADS, false>(keeps(), x, GROUPS * x_step, mine.count),
         [&](int place, Partial pair) { partials[place] = pair; });
 }

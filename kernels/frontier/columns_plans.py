@@ -19,15 +19,15 @@ exchange   Blocks of a cluster each have a share of the rows. A cluster of 16 ta
 """
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import gcd, isqrt
+from math import isqrt
 from pathlib import Path
 from typing import NamedTuple
 
 from kernels.frontier import select
+from kernels.frontier.columns_layout import Columns
 from kernels.frontier.plans import HERE, HOPPERS, LINE, VECTOR_BYTES, Plan, Shape
 from kernels.registry import ELEMENT_BYTES
 
@@ -52,60 +52,6 @@ MOST_WORDS, MOST_STAGED = 64, 200 * 1024
 MERGED, MOST_POSTED = 32, 2**18
 
 
-class Columns(NamedTuple):
-    """``outer`` x ``cols`` rows of ``inner`` places side by side, and the steps between rows."""
-
-    outer: int
-    cols: int
-    inner: int
-    outer_stride: int
-    step: int
-
-
-def as_columns(shape: Sequence[int], strides: Sequence[int], dim: int) -> Columns | None:
-    """A tensor as columns along ``dim``, from -len(shape) on; None where it lies otherwise.
-
-    So do rows, whose elements lie along ``dim`` itself, and tensors without elements.
-    """
-    if not shape or 0 in shape:
-        return None
-    dim %= len(shape)
-    inner = 1
-    for size, stride in zip(reversed(shape[dim + 1 :]), reversed(strides[dim + 1 :]), strict=True):
-        if size > 1:
-            if stride != inner:
-                return None
-            inner *= size
-    if inner == 1:
-        return None
-    cols, outer, outer_stride = shape[dim], 1, 0
-    step = strides[dim] if cols > 1 else 0
-    for size, stride in zip(reversed(shape[:dim]), reversed(strides[:dim]), strict=True):
-        if size > 1:
-            if outer == 1:
-                outer_stride = stride
-            elif stride != outer * outer_stride:
-                return None
-            outer *= size
-    return Columns(outer, cols, inner, outer_stride, step)
-
-
-def apart(columns: Columns) -> bool:
-    """Whether no two elements lie at one place, so that results may go there."""
-    rows = columns.step >= columns.inner or columns.cols == 1
-    slab = max(columns.step * (columns.cols - 1), 0) + columns.inner
-    if columns.outer == 1 or not rows:
-        return rows
-    # Slabs lie one after the other, or as parts of a row each, within one step.
-    within = columns.outer_stride * (columns.outer - 1) + columns.inner <= columns.step
-    return columns.outer_stride >= slab or (columns.outer_stride >= columns.inner and within)
-
-
-def unit_bytes(size: int, *places: int) -> int:
-    """The most bytes, up to a vector's, that all ``places`` (bytes) are a multiple of."""
-    return max(size, gcd(VECTOR_BYTES, *places))
-
-
 @dataclass(frozen=True)
 class ColumnsPlan(Plan):
     """A kernel: its shape's sizes are (bytes of a unit, units of a strip, threads, blocks).
@@ -116,7 +62,7 @@ class ColumnsPlan(Plan):
 
     A shape of ``bands`` has four more: how often a block's threads load in a piece, how many MB of
     input a band has, how many are looked at beside it before it is written, and whether its last
-    pieces are written first.
+    pieces are written first.  With a ninth that is not 0 shared memory has all of a piece.
     """
 
     log: bool = False
@@ -133,6 +79,8 @@ class ColumnsPlan(Plan):
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
             words += [self.held, self.staged, blocks, more[0], self.polynomial]
+        if self.shape.regime == "bands":
+            words += [str(self.staged > 0).lower()]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -156,6 +104,8 @@ class ColumnsPlan(Plan):
     def cols_held(self, size: int) -> int:
         """Rows of a strip that its threads hold; 0 if they do not."""
         _, lanes, threads, blocks = self.shape.sizes[:4]
+        if self.shape.regime != "held":
+            return 0
         return threads // lanes * (self.held + self.staged) * blocks
 
 
@@ -245,20 +195,21 @@ def _pitch(units: int, lanes: int) -> int:
 
 
 def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
-    _, lanes, threads, _, trips, of_band, beside, backwards = shape.sizes
-    units = columns.inner * size // unit
+    _, lanes, threads, _, trips, of_band, beside, backwards, *staged = shape.sizes
+    units, together = columns.inner * size // unit, TOGETHER // max(1, unit // 4)
     pitch = _pitch(units, lanes)
     strips = -(-columns.outer * pitch // lanes)
-    share = threads // lanes * (TOGETHER // max(1, unit // 4)) * trips
+    share = threads // lanes * together * trips
     splits = -(-columns.cols // share)
     of_strip = columns.cols * lanes * unit
     band = min(strips, max(1, of_band * 2**20 // of_strip))
     pieces = -(-strips // band) * band * splits
     ahead = min(pieces, band * splits + beside * 2**20 // (share * lanes * unit))
     kernel = Shape("bands", shape.sizes[:4])  # the others are its arguments
-    plan = ColumnsPlan(kernel, 0, 0, log=log)
+    plan = ColumnsPlan(kernel, 0, 0, log=log, staged=together * trips * any(staged))
     made = Choice((plan,), units, pitch, strips, splits, share, band, ahead, backwards)
-    if shape.sizes[0] != unit or made.places(size) > MOST_POSTED or made.blocks >= 2**31:
+    fits = made.places(size) <= MOST_POSTED and made.blocks < 2**31
+    if shape.sizes[0] != unit or not fits or plan.shared_bytes > MOST_STAGED:
         raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
     return made
 

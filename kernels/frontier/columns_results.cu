@@ -33,7 +33,9 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         of[e] = {row.max, row.sum};
     }
     Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
-    second_look<T, Mine, LANES, THREADS, LOG>(
-        x + spot.in(x_outer, Mine::PLACES), x_step, out + spot.in(out_outer, Mine::PLACES),
-        out_step, Share(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there), of);
+    Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
+    x += spot.in(x_outer, Mine::PLACES) + mine.first * x_step;
+    out += spot.in(out_outer, Mine::PLACES) + mine.first * out_step;
+    second_look(Units<T, Mine, THREADS, false>(lets_go(), x, GROUPS * x_step, mine.count), out,
+                GROUPS * out_step, of);
 }

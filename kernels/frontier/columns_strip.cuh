@@ -42,20 +42,60 @@ __device__ void store_by(unsigned long long policy, T *to, const Mine &made) {
         store_by(policy, static_cast<void *>(to), {made.w[0], made.w[1], made.w[2], made.w[3]});
 }
 
-// ``count`` units, ``steps`` apart; -inf after these.
-template <class T, class Mine, int N>
-__device__ void load_rows(unsigned long long policy, const T *from, long long steps, int count,
-                          Mine (&some)[N]) {
-    if (count >= N) {
+// Where a thread's ``count`` units, ``steps`` apart, are: in memory, of which it loads some at a
+// time.
+template <class T, class Mine, int THREADS, bool STAGED> struct Units {
+    unsigned long long policy;
+    const T *here; // the unit that was gone to
+    long long steps;
+    int count;
+
+    __device__ Units(unsigned long long policy, const T *start, long long steps, int count)
+        : policy(policy), here(start), steps(steps), count(count) {}
+
+    __device__ void go(int by) { here += by * steps; }
+
+    // Those from here on, which is number ``first``; -inf after the last.
+    template <int N> __device__ void load(int first, Mine (&some)[N]) const {
+        const T *from = here;
+        if (count - first >= N) {
 #pragma unroll
-        for (int i = 0; i < N; ++i, from += steps)
-            some[i] = load_by<Mine>(policy, from);
-    } else {
+            for (int i = 0; i < N; ++i, from += steps)
+                some[i] = load_by<Mine>(policy, from);
+        } else {
 #pragma unroll
-        for (int i = 0; i < N; ++i, from += steps)
-            some[i] = i < count ? load_by<Mine>(policy, from) : Mine::nothing();
+            for (int i = 0; i < N; ++i, from += steps)
+                some[i] = first + i < count ? load_by<Mine>(policy, from) : Mine::nothing();
+        }
     }
-}
+};
+
+// Or on their way to shared memory from the start, all at once.
+template <class T, class Mine, int THREADS> struct Units<T, Mine, THREADS, true> {
+    int count;
+    uint4 *mine; // each thread's own, THREADS apart
+
+    __device__ Units(unsigned long long policy, const T *from, long long steps, int count)
+        : count(count) {
+        static_assert(sizeof(Mine) == sizeof(uint4));
+        extern __shared__ uint4 image[];
+        mine = image + threadIdx.x;
+#pragma unroll 4
+        for (int i = 0; i < count; ++i, from += steps)
+            copy_by(policy, mine + THREADS * i, from);
+    }
+
+    __device__ void go(int) {}
+
+    template <int N> __device__ void load(int first, Mine (&some)[N]) const {
+        await_copies();
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            some[i] = first + i < count
+                          ? *reinterpret_cast<const Mine *>(mine + THREADS * (first + i))
+                          : Mine::nothing();
+    }
+};
 
 // Whether all of a thread's bases are so small that one FMA makes an exponential of 16 bits.
 template <class T, int EACH> __device__ bool by_one_fma(const float (&base)[EACH]) {
@@ -68,19 +108,17 @@ template <class T, int EACH> __device__ bool by_one_fma(const float (&base)[EACH
 
 // The pairs of a block's share, of every place in one thread: ``tell(place, pair)``, where a place
 // is e * LANES + lane.
-template <class T, class Mine, int LANES, int THREADS, class Tell>
-__device__ void first_look(const T *x, long long x_step, Share share, Tell tell) {
-    constexpr int EACH = Mine::PLACES, PLACES = LANES * EACH, GROUPS = THREADS / LANES;
+template <class T, class Mine, int LANES, int THREADS, bool STAGED, class Tell>
+__device__ void first_look(Units<T, Mine, THREADS, STAGED> units, Tell tell) {
+    constexpr int EACH = Mine::PLACES, PLACES = LANES * EACH;
     constexpr int SETS = THREADS / 32, TOGETHER = TOGETHER_OF<Mine>;
     Partial mine[EACH];
 #pragma unroll
     for (Partial &place : mine)
         place = no_partial();
-    long long x_steps = GROUPS * x_step;
-    const T *from = x + share.first * x_step;
-    for (int count = share.count; count > 0; count -= TOGETHER, from += TOGETHER * x_steps) {
+    for (int done = 0; done < units.count; done += TOGETHER, units.go(TOGETHER)) {
         Mine some[TOGETHER];
-        load_rows(keeps(), from, x_steps, count, some);
+        units.load(done, some);
         Mine top = some[0];
 #pragma unroll
         for (int i = 1; i < TOGETHER; ++i)
@@ -166,24 +204,23 @@ template <int PLACES, int THREADS> __device__ Partial merge_pairs(const Partial 
 }
 
 // The results of a block's share, last rows first, by ``of`` each place's maximum and sum.
-template <class T, class Mine, int LANES, int THREADS, bool LOG>
-__device__ void second_look(const T *x, long long x_step, T *out, long long out_step, Share share,
+template <class T, class Mine, int THREADS, bool STAGED, bool LOG>
+__device__ void second_look(Units<T, Mine, THREADS, STAGED> units, T *out, long long out_steps,
                             const AtPlace<T, LOG> (&of)[Mine::PLACES]) {
-    constexpr int EACH = Mine::PLACES, GROUPS = THREADS / LANES, TOGETHER = TOGETHER_OF<Mine>;
+    constexpr int EACH = Mine::PLACES, TOGETHER = TOGETHER_OF<Mine>;
     float base[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; ++e)
         base[e] = of[e].base;
     bool small = !LOG && by_one_fma<T>(base);
     Powers<0, EACH> powers([&](int e) { return fmaf(base[e], -LOG2E, of[e].scale); });
-    long long x_steps = GROUPS * x_step, out_steps = GROUPS * out_step;
-    int done = (share.count - 1) / TOGETHER * TOGETHER; // units before the last trip's
-    const T *from = x + share.first * x_step + done * x_steps;
-    T *to = out + share.first * out_step + done * out_steps;
-    for (; done >= 0 && share.count > 0; done -= TOGETHER) {
+    int done = (units.count - 1) / TOGETHER * TOGETHER; // before the last trip's
+    units.go(done);
+    out += done * out_steps;
+    for (; done >= 0 && units.count > 0; done -= TOGETHER) {
         Mine some[TOGETHER];
-        load_rows(lets_go(), from, x_steps, share.count - done, some);
-        T *at = to;
+        units.load(done, some);
+        T *at = out;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i, at += out_steps) {
             float v[EACH];
@@ -197,10 +234,10 @@ __device__ void second_look(const T *x, long long x_step, T *out, long long out_
             }
             Mine made;
             made.pack(v);
-            if (done + i < share.count)
+            if (done + i < units.count)
                 store_by(lets_go(), at, made);
         }
-        from -= TOGETHER * x_steps;
-        to -= TOGETHER * out_steps;
+        units.go(-TOGETHER);
+        out -= TOGETHER * out_steps;
     }
 }

@@ -10,8 +10,10 @@ from torch.library import opcheck
 
 from kernels import ops, softmax
 from kernels.frontier import columns
-from kernels.frontier.columns_plans import as_columns, choose, unit_bytes
+from kernels.frontier.columns_layout import as_columns, unit_bytes
+from kernels.frontier.columns_plans import choose
 from kernels.frontier.frontier import NAMES, gpu
+from kernels.frontier.plans import Shape
 
 pytestmark = [pytest.mark.gpu]
 
@@ -68,6 +70,41 @@ def test_columns_are_right_in_any_memory_and_nothing_else_is_written(
         )
         out.fill_(7.0)
         assert bool((memory == 7.0).all()), (of_x, of_out)
+
+
+BANDS = (
+    ((1, 70_001, 256), (16, 16, 256, 1, 3, 6, 6, 1, 1)),
+    ((1, 8192, 4096), (16, 8, 512, 1, 2, 6, 16, 0, 1)),
+    ((3, 5000, 520), (16, 8, 256, 1, 4, 6, 16, 1, 0)),
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "sizes"), BANDS, ids=str)
+def test_bands_are_right_again_and_again(
+    shape: tuple[int, int, int], sizes: tuple[int, ...], dtype: torch.dtype
+):
+    by = Shape("bands", sizes)
+    for (of_x, of_out), log in product(LAYOUTS[::2], (False, True)):
+        x, _ = placed(shape, *of_x, math.nan, dtype)
+        out, memory = placed(shape, *of_out, 7.0, dtype)
+        hostile(x)
+        columns.softmax(x, 1, out.fill_(math.nan), log, by)
+        exact = (torch.log_softmax if log else torch.softmax)(x.double(), 1)
+        torch.testing.assert_close(
+            out.double(), exact, rtol=NEAR[dtype], atol=5e-5 if log else 1e-7, equal_nan=True
+        )
+        first = bits(out).clone()
+        for _ in range(100):
+            columns.softmax(x, 1, out.fill_(math.nan), log, by)
+            assert torch.equal(bits(out), first)
+        out.fill_(7.0)
+        assert bool((memory == 7.0).all()), (of_x, of_out)
+
+
+def bits(x: Tensor) -> Tensor:
+    """NaN is equal to none: its bits are."""
+    return x.view(torch.int32 if x.element_size() == 4 else torch.int16)
 
 
 def test_these_shapes_take_every_regime():

@@ -13,15 +13,8 @@ from torch import Tensor
 
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier import columns
-from kernels.frontier.columns_plans import (
-    REGIMES,
-    Choice,
-    Columns,
-    ColumnsPlan,
-    as_columns,
-    choose,
-    unit_bytes,
-)
+from kernels.frontier.columns_layout import Columns, as_columns, unit_bytes
+from kernels.frontier.columns_plans import REGIMES, Choice, ColumnsPlan, choose
 from kernels.frontier.frontier import Gpu
 from tests.kernels.frontier_host import in_cpp
 from tests.kernels.host import library

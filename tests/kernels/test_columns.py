@@ -11,18 +11,15 @@ from experiments.columns_candidates import candidates
 from kernels.ahead import COLUMNS
 from kernels.compiled import Job
 from kernels.frontier import columns
+from kernels.frontier.columns_layout import Columns, apart, as_columns, unit_bytes
 from kernels.frontier.columns_plans import (
     LARGEST_CLUSTER,
     MOST_POSTED,
     MOST_WORDS,
     UNITS,
     WORDS,
-    Columns,
-    apart,
-    as_columns,
     choose,
     table,
-    unit_bytes,
 )
 from kernels.frontier.columns_plans import chosen as by_shape
 from kernels.frontier.compiler import compile_plan

@@ -11,14 +11,8 @@ import torch
 from torch import Tensor
 
 from kernels.frontier import columns
-from kernels.frontier.columns_plans import (
-    TOGETHER,
-    Choice,
-    Columns,
-    ColumnsPlan,
-    choose,
-    unit_bytes,
-)
+from kernels.frontier.columns_layout import Columns, unit_bytes
+from kernels.frontier.columns_plans import TOGETHER, Choice, ColumnsPlan, choose
 from kernels.frontier.plans import VECTOR_BYTES, Shape
 from tests.kernels.columns_host import Code, chosen, placed
 from tests.kernels.frontier_host import KINDS, in_cpp
@@ -64,15 +58,17 @@ def small(
 
 def banded(
     band: int, ahead: int, backwards: int, lies: Columns, size: int, unit: int, log: bool,
-    *_: int | str,
+    *_: int | str, trips: int = 1, staged: bool = False,
 ) -> Choice:  # fmt: skip
     """In bands of so many strips, so many pieces of a trip ahead of the first band's end."""
     units, lanes, threads = lies.inner * size // unit, 4, 64
     strips = -(-lies.outer * units // lanes)
-    share = threads // lanes * (TOGETHER // max(1, unit // 4))
+    together = TOGETHER // max(1, unit // 4)
+    share = threads // lanes * together * trips
     splits = -(-lies.cols // share)
     pieces = -(-strips // band) * band * splits
-    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1)), 0, 0, log=log)
+    of_piece = together * trips * (staged and unit == VECTOR_BYTES)
+    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1)), 0, 0, log=log, staged=of_piece)
     first = min(pieces, band * splits + ahead)
     return Choice((plan,), units, units, strips, splits, share, band, first, backwards)
 
@@ -94,6 +90,11 @@ WAYS = {
     # More pieces of a strip than are merged at once, and bands that are not full.
     "bands": (partial(banded, 2, 3, 0), 90, ((3, 41, 9), (1, 4200, 8), (3, 200, 24))),
     "a band, backwards": (partial(banded, 100, 0, 1), 80, ((3, 41, 16), (2, 500, 32), (1, 1, 16))),
+    "bands, staged": (
+        partial(banded, 2, 3, 0, trips=2, staged=True),
+        90,
+        ((3, 41, 16), (1, 4200, 16), (3, 200, 48)),
+    ),
     "twice": (partial(small, 64, 0), 80, ((3, 41, 9), (2, 500, 32), (1, 1, 16))),
 }
 
