@@ -7,15 +7,7 @@ from functools import cache, partial
 
 import torch
 from torch import Tensor
-from torch._C import (
-    DispatchKey,
-    DispatchKeySet,
-    _dispatch_keys,
-    _is_tracing,
-    _len_torch_dispatch_stack,
-)
 from torch._C._functorch import get_interpreter_stack
-from torch.autograd import forward_ad
 
 from kernels import eager, operators, ops
 from kernels.arguments import check_finite, check_flags, check_floating, check_tensor, told
@@ -23,6 +15,7 @@ from kernels.eager import Asked
 from kernels.frontier import frontier
 from kernels.prepared import known, launch
 from kernels.transforms import differentiated
+from kernels.unwatched import dense, observed
 
 
 def softmax(
@@ -77,9 +70,9 @@ def softmax(
         and not (x.requires_grad and torch.is_grad_enabled())
         and isinstance(dim, int)
         and (dim == -1 or dim == x.dim() - 1)
-        and _dense(x)
+        and dense(x)
         and x.is_contiguous()
-        and not _observed()
+        and not observed()
     ):
         source, device = x.data_ptr(), x.get_device()
         lies = source % frontier.LINE_BYTES
@@ -173,35 +166,6 @@ def _by_kernel(x: Tensor, kind: torch.dtype) -> bool:
     return x.is_cuda and kind in frontier.NAMES
 
 
-def _keys(*names: str) -> int:
-    keys = DispatchKeySet(getattr(DispatchKey, names[0]))
-    for name in names[1:]:
-        keys = keys | DispatchKeySet(getattr(DispatchKey, name))
-    return keys.raw_repr()
-
-
-# The dispatcher's keys of a tensor in CUDA memory, made outside inference mode and in it.
-_DENSE = {
-    _keys("CUDA", "AutocastCUDA", "ADInplaceOrView", "AutogradCUDA"),
-    _keys("CUDA", "AutocastCUDA"),
-}
-
-
-def _dense(x: Tensor) -> bool:
-    """Whether ``x`` is plain CUDA memory: not sparse, nested, negated, batched, fake, traced."""
-    return isinstance(x, Tensor) and _dispatch_keys(x).raw_repr() in _DENSE
-
-
-def _observed() -> bool:
-    """Whether a mode of PyTorch has to see the call."""
-    return (
-        _len_torch_dispatch_stack() > 0
-        or _is_tracing()
-        or torch.is_autocast_enabled()
-        or forward_ad._current_level >= 0
-    )
-
-
 def _plain(x: Tensor, dtype: torch.dtype | None) -> bool:
     """Whether the kernels take rows of ``x``, which is contiguous, and a contiguous output."""
     return dtype in (None, x.dtype) and ops.serves(x, -1, x.dtype)
@@ -209,11 +173,11 @@ def _plain(x: Tensor, dtype: torch.dtype | None) -> bool:
 
 def _unseen(x: Tensor, out: Tensor | None, mask: Tensor | None) -> tuple[bool, bool]:
     """Whether nobody has to see the call of plain CUDA memory, or but for a gradient of ``x``."""
-    if not _dense(x) or _observed():
+    if not dense(x) or observed():
         return False, False
     wanted = torch.is_grad_enabled()
     for other in (out, mask):
-        if other is not None and (not _dense(other) or (wanted and other.requires_grad)):
+        if other is not None and (not dense(other) or (wanted and other.requires_grad)):
             return False, False
     if wanted and x.requires_grad:
         return False, out is None and not get_interpreter_stack()

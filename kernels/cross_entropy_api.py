@@ -15,7 +15,6 @@ from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch.autograd.function import once_differentiable
 
 from kernels import cross_entropy_ops as ops
-from kernels.api import _dense
 from kernels.arguments import (
     check_finite,
     check_flags,
@@ -29,6 +28,7 @@ from kernels.frontier import frontier
 from kernels.frontier.cross_entropy import Terms
 from kernels.frontier.rows import as_rows
 from kernels.transforms import applied, batched, transformed
+from kernels.unwatched import dense
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -131,6 +131,8 @@ class _WithGradient(torch.autograd.Function):
         gradient = _WithGradient.gradient
         if torch.is_grad_enabled():
             gradient = once_differentiable(gradient)
+            # What is made of it is refused too where the loss's gradient is a number.
+            of_loss = of_loss if of_loss.requires_grad else of_loss.detach().requires_grad_()
         return gradient(ctx, of_loss)
 
     @staticmethod
@@ -165,8 +167,8 @@ def _early(input: Tensor, target: Tensor, reduction: str, inplace: bool) -> bool
         and input.requires_grad
         and reduction != "none"
         and (inplace or input.dtype != torch.float16)
-        and _dense(input)
-        and _dense(target)
+        and dense(input)
+        and dense(target)
         and not _len_torch_dispatch_stack()
         and not _is_tracing()
         and ops.serves(input, -1, input.dtype)

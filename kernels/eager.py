@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from kernels import operators, ops
 from kernels.frontier import backward, columns, frontier
@@ -22,6 +23,7 @@ from kernels.frontier.plans import VECTOR_BYTES
 from kernels.frontier.rows import as_rows
 from kernels.prepared import Launch, known, launch
 from kernels.transforms import applied
+from kernels.unwatched import dense, observed
 
 
 class Asked(NamedTuple):
@@ -162,12 +164,11 @@ class Differentiated(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (y,), of, dtype = ctx.saved_tensors, ctx.of, ctx.dtype
+        if forward_ad._current_level >= 0:  # operators of our own would drop a tangent
+            told = of or Gradient(False, 1.0, 1.0, False)
+            return operators.composed_backward(grad, y, ctx.dim, dtype, *told), None
         # Of a gradient that is differentiated itself, or is no plain tensor, the operator knows.
-        direct = (
-            not torch.is_grad_enabled()
-            and type(grad) is Tensor
-            and not (is_batchedtensor(grad) or is_legacy_batchedtensor(grad))
-        )
+        direct = not (is_compiling() or torch.is_grad_enabled() or observed()) and dense(grad)
         if (
             direct
             and ctx.dim in (-1, y.dim() - 1)

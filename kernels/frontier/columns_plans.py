@@ -47,6 +47,7 @@ PAIRS = 8  # bytes of rows at least for one of pairs
 FOLDER = "columns"  # of select.TABLES
 # Of a thread's rows in words, and of staged ones in bytes of a multiprocessor, at most.
 MOST_WORDS, MOST_STAGED = 64, 200 * 1024
+MOST_PIECE = 128 * 1024  # bytes of a staged one, beside what a block's threads meet in
 # Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
 # pairs a stream keeps memory for.
 MERGED, MOST_POSTED = 32, 2**18
@@ -209,7 +210,8 @@ def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -
     plan = ColumnsPlan(kernel, 0, 0, log=log, staged=together * trips * any(staged))
     made = Choice((plan,), units, pitch, strips, splits, share, band, ahead, backwards)
     fits = made.places(size) <= MOST_POSTED and made.blocks < 2**31
-    if shape.sizes[0] != unit or not fits or plan.shared_bytes > MOST_STAGED:
+    of_piece = plan.shared_bytes == 0 or (unit == VECTOR_BYTES and plan.shared_bytes <= MOST_PIECE)
+    if shape.sizes[0] != unit or not (fits and of_piece):
         raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
     return made
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import api, eager, ops
+from kernels import api, eager, ops, unwatched
 from kernels.frontier import backward, columns, frontier
 
 
@@ -60,7 +60,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         monkeypatch.setattr(module, "launch", launch)
         monkeypatch.setattr(module, "known", lambda device, key: None)
     monkeypatch.setattr(api, "_by_kernel", lambda x, kind: kind in frontier.NAMES)
-    monkeypatch.setattr(api, "_DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
+    monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     monkeypatch.setattr(ops, "served", lambda device: True)
     with torch.library._scoped_library("roofline", "IMPL") as library, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are overridden on purpose

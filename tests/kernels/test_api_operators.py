@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.library import opcheck
 from torch.testing import assert_close
 
-from kernels import api, eager, log_softmax, operators, ops, softmax
+from kernels import api, eager, log_softmax, operators, ops, softmax, unwatched
 from kernels.frontier import backward, columns, frontier
 from kernels.frontier.operators import Causal, Matrix, Operator
 
@@ -296,7 +296,7 @@ def test_out_is_written(served: list[Operator]):
 
 def test_what_the_fast_way_takes_is_plain(served: list[Operator], monkeypatch: pytest.MonkeyPatch):
     """A softmax that asks for more never goes where nothing of it is known."""
-    monkeypatch.setattr(api, "_DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
+    monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     monkeypatch.setattr(api, "known", lambda *_: pytest.fail("went past the operator"))
     for name in ("kept", "first"):
         monkeypatch.setattr(eager, name, lambda *_: None)

@@ -16,7 +16,7 @@ from torch.library import opcheck
 from torch.nn import functional
 from torch.testing import assert_close
 
-from kernels import api, cross_entropy, cross_entropy_api
+from kernels import cross_entropy, cross_entropy_api, unwatched
 from kernels import cross_entropy_ops as ops
 from kernels import ops as softmax_ops
 from kernels.frontier import cross_entropy as launches
@@ -68,7 +68,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(cross_entropy_api, "_by_kernel", lambda x: x.dtype in frontier.NAMES)
     monkeypatch.setattr(softmax_ops, "served", lambda device: True)
     keys = torch._C._dispatch_keys(torch.zeros(1)).raw_repr()
-    monkeypatch.setattr(api, "_DENSE", {keys})
+    monkeypatch.setattr(unwatched, "DENSE", {keys})
     with torch.library._scoped_library("roofline", "IMPL") as library, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are overridden on purpose
         library.impl("cross_entropy", ops._cuda, "CPU", allow_override=True)
@@ -187,11 +187,13 @@ def test_an_early_gradient_has_none_of_its_own_and_may_not_be_wanted(served: lis
             return None
 
     x, target = torch.randn(3, 5, requires_grad=True), torch.tensor([0, 1, 2])
-    one, loss = torch.ones((), requires_grad=True), cross_entropy(x, target)
-    (dx,) = torch.autograd.grad(loss, x, one, create_graph=True)  # pyright: ignore
-    assert_close(dx.detach(), expected(x, target, "mean", 0.0, 0.0)[2].float())
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        dx.sum().backward()
+    for one in (torch.ones((), requires_grad=True), None):
+        loss: Any = cross_entropy(x, target)
+        (dx,) = torch.autograd.grad(loss, x, one, create_graph=True)
+        assert_close(dx.detach(), expected(x, target, "mean", 0.0, 0.0)[2].float())
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            (x.sum() + dx.square().sum()).backward()
+    x.grad = None
     served.clear()
     ended: Any = Ends.apply(cross_entropy(x, target))
     (ended + x.sum()).backward()

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernels import api, eager, log_softmax, operators, ops, prepared, softmax
+from kernels import api, eager, log_softmax, operators, ops, prepared, softmax, unwatched
 from kernels.frontier import backward, columns, frontier
 from kernels.frontier.operators import Operator
 from tests.kernels.test_api_operators import NEAR, by_rows
@@ -83,7 +85,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(prepared, "relaxed", nullcontext)
     monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
     monkeypatch.setattr(api, "_by_kernel", lambda x, kind: kind in frontier.NAMES)
-    monkeypatch.setattr(api, "_DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
+    monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     monkeypatch.setattr(ops, "served", lambda device: True)
     for module, name in ((ops, "softmax"), (operators, "softmax_operator")):
         slow = partial(lambda of, *a: seen.append("dispatcher") or of(*a), getattr(module, name))
@@ -312,6 +314,28 @@ def test_gradients_of_gradients_hooks_and_batches_of_them(
         y.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward(grad)
+
+
+@pytest.mark.parametrize("call", [softmax, log_softmax])
+def test_a_mode_and_a_tangent_see_the_gradient(made: list[str], call: Callable[..., Tensor]):
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            made.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    leaf, (grad, tangent) = torch.randn(4, 6, requires_grad=True), torch.randn(2, 4, 6)
+    y = call(leaf)
+    with Names():
+        y.backward(grad)
+    assert [name for name in made if "backward" in name]
+    theirs = getattr(torch, call.__name__)
+    found = []
+    for f in (call, partial(theirs, dim=-1)):
+        y = f(leaf)
+        with forward_ad.dual_level():
+            (dx,) = torch.autograd.grad(y, leaf, forward_ad.make_dual(grad, tangent))
+            found.append(forward_ad.unpack_dual(dx).tangent)
+    assert_close(found[0], found[1], atol=1e-6, rtol=1e-5)
 
 
 def test_transforms_see_the_operator(made: list[str]):

@@ -1,0 +1,41 @@
+"""Who has to see a call: plain memory that nobody watches goes past PyTorch's dispatcher."""
+
+import torch
+from torch import Tensor
+from torch._C import (
+    DispatchKey,
+    DispatchKeySet,
+    _dispatch_keys,
+    _is_tracing,
+    _len_torch_dispatch_stack,
+)
+from torch.autograd import forward_ad
+
+
+def _keys(*names: str) -> int:
+    keys = DispatchKeySet(getattr(DispatchKey, names[0]))
+    for name in names[1:]:
+        keys = keys | DispatchKeySet(getattr(DispatchKey, name))
+    return keys.raw_repr()
+
+
+# The dispatcher's keys of a tensor in CUDA memory, made outside inference mode and in it.
+DENSE = {
+    _keys("CUDA", "AutocastCUDA", "ADInplaceOrView", "AutogradCUDA"),
+    _keys("CUDA", "AutocastCUDA"),
+}
+
+
+def dense(x: Tensor) -> bool:
+    """Whether ``x`` is plain CUDA memory: not sparse, nested, negated, batched, fake, traced."""
+    return isinstance(x, Tensor) and _dispatch_keys(x).raw_repr() in DENSE
+
+
+def observed() -> bool:
+    """Whether a mode of PyTorch has to see the call."""
+    return (
+        _len_torch_dispatch_stack() > 0
+        or _is_tracing()
+        or torch.is_autocast_enabled()
+        or forward_ad._current_level >= 0
+    )
