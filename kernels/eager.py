@@ -165,7 +165,7 @@ class Differentiated(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (y,), of, dtype = ctx.saved_tensors, ctx.of, ctx.dtype
         if forward_ad._current_level >= 0:  # operators of our own would drop a tangent
-            told = of or Gradient(False, 1.0, 1.0, False)
+            told: Gradient = of or Gradient(False, 1.0, 1.0, False)
             return operators.composed_backward(grad, y, ctx.dim, dtype, *told), None
         # Of a gradient that is differentiated itself, or is no plain tensor, the operator knows.
         direct = not (is_compiling() or torch.is_grad_enabled() or observed()) and dense(grad)
