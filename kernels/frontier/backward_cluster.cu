@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(THREADS, LEAST)
                      long long dx_stride, int cols, long long, Given... given) {
     static_assert(STAGED == 0 || !EDGES); // vectors of dy may lie between two boundaries
     // Where registers are few elements of 16 bits stay as they came: as floats a vector of both
-    // tensors takes 16.  What edges take beside them leaves room for those of 7 in 128, but for some
-    // 10 words on sm_100.
+    // tensors takes 16.  What edges take beside them leaves room for those of 7 in 128, but for
+    // some 10 words on sm_100.
     constexpr int OF_THREAD = REGISTERS / (THREADS * LEAST), FLOATS = 16 + 16 * VECTORS;
     constexpr bool AGAIN = STAGED > 0 || VECTORS > 7 || OF_THREAD < (EDGES ? 128 : FLOATS);
     await_turn();
