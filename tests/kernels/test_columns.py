@@ -1,6 +1,7 @@
 """Softmax down columns: how tensors lie, what is chosen for them, and that it compiles."""
 
 import re
+from itertools import product
 
 import pytest
 import torch
@@ -151,12 +152,17 @@ def test_kernels_compile_without_a_spill(arch: str):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_bands_and_polynomials_compile_without_a_spill(arch: str):
     held = Shape("held", (16, 4, 128, 16, 7, 0, 2))
-    for shape in (held, *candidates(_dense(1, 131_072, 512), 2, 16)):
-        if arch == "sm_80" and shape == held:  # which has no clusters
-            continue
-        plan = by_shape(shape, _dense(1, 4096, 4096), 2, 16, log=False).plans[0]
-        used = compile_plan(plan, Job("frontier", "bfloat16", arch)).kernels[0].resources
-        assert used.spill_bytes == 0, plan.label
+    plans = {(by_shape(held, _dense(1, 4096, 4096), 2, 16, log=False).plans[0], "bfloat16")}
+    if arch == "sm_80":  # which has no clusters
+        plans.clear()
+    for dtype, log in product(("float32", "bfloat16"), (False, True)):
+        size = ELEMENT_BYTES[dtype]
+        for shape in candidates(_dense(1, 131_072, 512), size, 16):
+            plan = by_shape(shape, _dense(1, 4096, 4096), size, 16, log=log).plans[0]
+            plans.add((plan, dtype))
+    for plan, dtype in plans:
+        used = compile_plan(plan, Job("frontier", dtype, arch)).kernels[0].resources
+        assert used.spill_bytes == 0, (plan.label, dtype)
 
 
 def test_units_go_to_memory_whole():

@@ -191,7 +191,7 @@ def test_a_polynomial_is_an_exponential(tmp_path: Path):
     assert not nothing[:, 0].any()
 
 
-@pytest.mark.parametrize("way", ["rule, Ampere", "bands", "twice"])
+@pytest.mark.parametrize("way", ["rule, Ampere", "bands", "bands, staged", "twice"])
 def test_results_may_take_the_inputs_place(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
