@@ -94,16 +94,17 @@ def of_widths(
     print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 
-def write_table(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+def write_table(out: Path, entries: Sequence[Mapping[str, Any]], code: str = "") -> None:
     """Write ``entries``, a line each, to ``out``, and where, when and of which code they are.
 
+    ``code`` is the commit where a tracked table was put away to measure; by default, the present.
     Raises ValueError where there are none, and leaves what ``out`` holds.
     """
     if not entries:
         raise ValueError(f"no candidate gave right results, so {out} is left as it is: see above")
     gpu = torch.cuda.get_device_properties(0)
     when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": commit()}
+    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": code or commit()}
     lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
     out.parent.mkdir(parents=True, exist_ok=True)
     head = json.dumps(facts)[1:-1]
