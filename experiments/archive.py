@@ -19,6 +19,7 @@ import pandera.pandas as pa
 import typer
 
 from experiments import listing
+from experiments.anonymous import copied
 from experiments.family import archived
 from experiments.family.fingerprint import sha256_by_name
 from experiments.family.tables import ACCURACY
@@ -131,7 +132,7 @@ def pack(
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}"))
     for name, path in paths.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, new / name)
+        copied(path, new / name)
     if earlier:
         told = json.dumps({**facts, "earlier": earlier}, indent=2)
         (new / "hardware.json").write_text(told + "\n")

@@ -230,6 +230,25 @@ def test_what_the_sanitizer_found_is_packed_with_its_log(
     assert f"the code of {names} has changed since" in refusal(results, tmp_path / "again", capsys)
 
 
+@pytest.mark.parametrize(
+    ("told", "packed_as"),
+    [
+        ("at /home/me/clone-2/tests/gpu/test_api.py:297: a", "at tests/gpu/test_api.py:297: a"),
+        ("│ /r/experiments/sanitized.py:166 in", "│ experiments/sanitized.py:166 in"),
+        ("in /r/tests/experiments/tests/a.py", "in tests/experiments/tests/a.py"),
+        ("(/opt/v/lib/python3.12/site-packages/torch/a.so)", "(site-packages/torch/a.so)"),
+        ("0x7f in /opt/v/bin/python)", "0x7f in bin/python)"),
+        ("kept: /usr/bin/env, /lib/tests/libc.so, kernels/a/tests/b, 1/2",) * 2,
+    ],
+)
+def test_reports_are_packed_without_folders_of_their_machine(
+    told: str, packed_as: str, results: Path, packed: Path
+):
+    (results / "gpu_tests.xml").write_text(f"<a>{told}</a>{told}\n")
+    pack(results, packed)
+    assert verify(packed, "gpu_tests.xml").read_text() == f"<a>{packed_as}</a>{packed_as}\n"
+
+
 def test_the_transformer_is_packed_where_there_are_both_tables(
     results: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
