@@ -233,7 +233,7 @@ def test_what_the_sanitizer_found_is_packed_with_its_log(
 @pytest.mark.parametrize(
     ("told", "packed_as"),
     [
-        ("at /home/me/clone-2/tests/gpu/test_api.py:297: a", "at tests/gpu/test_api.py:297: a"),
+        ("at /srv/me/clone-2/tests/gpu/test_api.py:297: a", "at tests/gpu/test_api.py:297: a"),
         ("│ /r/experiments/sanitized.py:166 in", "│ experiments/sanitized.py:166 in"),
         ("in /r/tests/experiments/tests/a.py", "in tests/experiments/tests/a.py"),
         ("(/opt/v/lib/python3.12/site-packages/torch/a.so)", "(site-packages/torch/a.so)"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.anonymous import REPORTS, anonymous
 from experiments.sweeps import SWEEPS
 from kernels.frontier import (
     backward_plans,
@@ -92,6 +93,12 @@ def test_no_file_names_a_home_folder():
             continue
         named += [f"{path.relative_to(ROOT)}: {m[0]}" for m in HOME.finditer(text)]
     assert named == []
+
+
+def test_archived_reports_name_no_folder_of_their_machine():
+    reports = [p for p in (ROOT / "experiments/archive").rglob("*") if p.suffix in REPORTS]
+    assert reports
+    assert [p.name for p in reports if anonymous(p.read_text()) != p.read_text()] == []
 
 
 def test_files_stay_short():
