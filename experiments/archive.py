@@ -85,7 +85,10 @@ def pack(
     ] = False,
     part: Annotated[
         bool,
-        typer.Option(help="keep, beside those, what RESULTS has not measured, though stale"),
+        typer.Option(
+            help="keep, beside those, what RESULTS has not measured, though stale; what neither "
+            "has is left out"
+        ),
     ] = False,
 ) -> None:
     """Pack a finished full run in RESULTS into the archive FOLDER, replacing what is there."""
@@ -102,8 +105,10 @@ def pack(
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
     names += ["hardware.json", *(name for name in RECORDS if name not in tables)]
-    if missing := [name for name in names if not (results / name).exists()]:
+    missing = [name for name in names if not (results / name).exists()]
+    if missing and not part:
         _refuse(f"{results} lacks {', '.join(missing)}: finish the run first")
+    names = [name for name in names if name not in missing]
     names += sorted(str(p.relative_to(results)) for p in results.glob("benchmarks/*.tsv"))
     for name in (n for n in names if n.startswith("raw/")):
         _refuse_unless_whole(results / name, facts)
@@ -148,6 +153,8 @@ def pack(
         print(f"stale, with other variants or points than today's: {', '.join(stale)}")
     if tables:
         print(f"not made again: {', '.join(tables)}")
+    if missing:
+        print(f"not measured, and left out: {', '.join(missing)}")
     if gone := sorted(recorded.keys() - paths.keys()):
         print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
 

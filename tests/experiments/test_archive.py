@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
 from experiments import archive
 from experiments.archive import ingest, pack
@@ -178,6 +179,21 @@ def test_what_is_not_finished_is_named(
 ):
     (results / name).unlink()
     assert f"lacks {name}: finish the run first" in refusal(results, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", [RAW_FILES[2], *OTHERS[1:]])
+def test_a_part_of_a_run_is_packed_and_told_what_it_lacks(
+    name: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    pack(results, tmp_path / "whole")
+    (results / name).unlink()
+    pack(results, tmp_path / "new", part=True)
+    assert sums(tmp_path / "new").keys() == sums(tmp_path / "whole").keys() - {name}
+    assert f"not measured, and left out: {name}\n" in capsys.readouterr().out
+    (results / "hardware.json").unlink()
+    with pytest.raises(typer.Exit):
+        pack(results, tmp_path / "new", part=True)
+    assert "hardware.json is missing; measure first" in capsys.readouterr().out
 
 
 def test_a_profile_is_packed_where_there_is_one(results: Path, packed: Path, tmp_path: Path):
