@@ -21,13 +21,9 @@ POLYNOMIAL, BESIDE = (0, 2), 8
 STAGED, STAGED_STRIP = (0, 4, 5), 128
 # Of two looks in one launch: bytes of a strip, MB of a band, MB that are looked at beside it before
 # its results are written, since pairs take microseconds to meet, and whether its last pieces are
-# written first; threads, trips of a piece, and whether shared memory has it.  Smaller tensors and
-# shorter columns are held.
+# written first; threads and trips of a piece.  Smaller tensors and shorter columns are held.
 BAND_STRIPS, BAND_MEGABYTES, BAND_AHEAD, BAND_ORDERS = (128, 256), (6, 16), (6, 16), (0, 1)
-BAND_PIECES = (
-    *((256, 4, 0), (512, 2, 0)),
-    *((256, 2, 1), (256, 3, 1), (256, 4, 1), (512, 1, 1), (512, 2, 1)),
-)
+BAND_PIECES = ((256, 4), (512, 2))
 LEAST_BANDED, LEAST_BANDED_ROWS = 4 * 2**20, 1024
 
 
@@ -42,10 +38,10 @@ def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
     few = places * columns.cols * size < LEAST_BANDED or columns.cols < LEAST_BANDED_ROWS
     if few or places > MOST_POSTED // 2:
         return
-    for strip, (threads, trips, staged), *more in product(
+    for strip, (threads, trips), *more in product(
         BAND_STRIPS, BAND_PIECES, BAND_MEGABYTES, BAND_AHEAD, BAND_ORDERS
     ):
-        yield Shape("bands", (unit, strip // unit, threads, 1, trips, *more, staged))
+        yield Shape("bands", (unit, strip // unit, threads, 1, trips, *more))
 
 
 def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:

@@ -42,9 +42,6 @@ WIDTHS = (*(2**k for k in range(6, 19)), 12_288, 24_576, 49_152, 98_304, 50_256,
 BLOCK_THREADS = (64, 128, 256, 512, 1024)
 MOST_HELD = 8  # vectors of each tensor, and with edges another for what precedes them in a line
 MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
-# Eighths of a thread's vectors that clusters stage, where registers hold so few of their blocks;
-# the fewest threads of those; and bytes staged that fit a multiprocessor.
-STAGED, FEW_BLOCKS, STAGED_THREADS, MOST_STAGED = (4, 5, 6), 2, 256, 200 * 1024
 NEAR = {"float32": 2e-5, "bfloat16": 2e-2}
 ESTIMATE_NS = 2e5
 
@@ -83,8 +80,6 @@ def candidates(width: Width) -> Iterator[Shape]:
         yield from _held(Shape("block", (threads,)), vectors, threads, most)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
         yield from _held(Shape("cluster", (threads, blocks)), vectors, threads * blocks, most)
-        if not edges:
-            yield from _staged(threads, blocks, vectors)
     if vectors >= 4 * STREAM.sizes[0]:
         yield STREAM
 
@@ -98,22 +93,6 @@ def _held(shape: Shape, vectors: int, threads: int, most: int) -> Iterator[Shape
         fit = min(THREADS, REGISTERS // registers) // of_block
         for least in range(max(1, fit - MOST_FEWER), max(1, fit) + 1):
             yield Shape(shape.regime, (*shape.sizes, least))
-
-
-def _staged(threads: int, blocks: int, vectors: int) -> Iterator[Shape]:
-    """Clusters that hold a part of their rows in shared memory, and so have more blocks."""
-    both = -(-vectors // (threads * blocks))
-    alone = min(THREADS, REGISTERS // (OVERHEAD + 8 * both)) // threads
-    if alone > FEW_BLOCKS or threads < STAGED_THREADS:
-        return
-    for staged in sorted({both * eighths // 8 for eighths in STAGED} - {0}):
-        held = both - staged
-        if threads * blocks // 2 > vectors or not 0 < held <= MOST_HELD:
-            continue
-        by_registers = min(THREADS, REGISTERS // (OVERHEAD + 8 * held)) // threads
-        least = min(by_registers, MOST_STAGED // (threads * staged * 2 * VECTOR_BYTES))
-        if least > alone:
-            yield Shape("cluster", (threads, blocks, least, staged))
 
 
 def compiled(shape: Shape, width: Width, arch: str) -> bool:

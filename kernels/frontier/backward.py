@@ -95,8 +95,6 @@ def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Laun
             grid = rows * cluster
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-    if shared := plan.shared_bytes:  # beside the kernel's own
-        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
     arguments = [None, None, None, *strides, cols, rows, *([of.argument] if of else ())]
     early = gpu(device).arch in HOPPERS
-    return Prepared(function, grid, plan.threads, shared, arguments, cluster, early=early)
+    return Prepared(function, grid, plan.threads, 0, arguments, cluster, early=early)

@@ -1,30 +1,25 @@
-// backward_cluster: a cluster of BLOCKS blocks per row, y and dy in their registers and, STAGED
-// vectors a thread, in their shared memory; one exchange of sums through distributed shared memory.
+// backward_cluster: a cluster of BLOCKS blocks per row, y and dy in their registers; one exchange
+// of sums through distributed shared memory.
 //   moves    Y once, dY once, dX once
 //   launch   grid = rows * BLOCKS, block = THREADS, cluster = BLOCKS; at least LEAST blocks a
 //            multiprocessor
-//   holds    BLOCKS * THREADS * (VECTORS + STAGED) vectors of 16 bytes; Hopper and later; STAGED:
-//            rows of whole vectors
-//   teaches  the rows of today's vocabularies, of two tensors, are still read once; where registers
-//            have room for one block alone, shared memory has it for the next row's
-//   source   own, after cluster.cu and columns_held.cu
+//   holds    BLOCKS * THREADS * VECTORS vectors of 16 bytes; Hopper and later
+//   teaches  the rows of today's vocabularies, of two tensors, are still read once
+//   source   own, after cluster.cu
 
 #include "backward_exchange.cuh"
-#include "copies.cuh"
 
 constexpr int REGISTERS = 65'536; // of a multiprocessor
 
-template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int STAGED, int EDGES,
-          class... Given>
+template <class T, int THREADS, int VECTORS, int BLOCKS, int LEAST, int EDGES, class... Given>
 __global__ void __launch_bounds__(THREADS, LEAST)
     softmax_backward(const T *y, const T *dy, T *dx, long long y_stride, long long dy_stride,
                      long long dx_stride, int cols, long long, Given... given) {
-    static_assert(STAGED == 0 || !EDGES); // vectors of dy may lie between two boundaries
     // Where registers are few elements of 16 bits stay as they came: as floats a vector of both
     // tensors takes 16.  What edges take beside them leaves room for those of 7 in 128, but for
     // some 10 words on sm_100.
     constexpr int OF_THREAD = REGISTERS / (THREADS * LEAST), FLOATS = 16 + 16 * VECTORS;
-    constexpr bool AGAIN = STAGED > 0 || VECTORS > 7 || OF_THREAD < (EDGES ? 128 : FLOATS);
+    constexpr bool AGAIN = VECTORS > 7 || OF_THREAD < (EDGES ? 128 : FLOATS);
     await_turn();
     int rank = blockIdx.x % BLOCKS;
     long long row = blockIdx.x / BLOCKS;
@@ -39,36 +34,15 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     for (int i = 0; i < VECTORS; ++i)
         held[i] = start + THREADS * i < part.last ? at.load(start + THREADS * i) : Pair{};
     auto edge = at.load_edge(threadIdx.x, rank == 0);
-    // Each thread's own: nobody else looks there.
-    extern __shared__ uint4 image[];
-    auto staged = [&](int i) { return image + 2 * THREADS * i + threadIdx.x; };
-#pragma unroll
-    for (int i = 0; i < STAGED; ++i)
-        if (int k = start + THREADS * (VECTORS + i); k < part.last) {
-            copy_async(staged(i), at.row.body() + k);
-            copy_async(staged(i) + THREADS, reinterpret_cast<const uint4 *>(at.dy) + k);
-        }
     __shared__ SumExchange<BLOCKS> exchange;
     exchange.begin(); // while the loads are on their way
 
-    float sum = terms<T>(op, held) + at.edge_term(edge);
-    if constexpr (STAGED > 0)
-        await_copies();
-#pragma unroll
-    for (int i = 0; i < STAGED; ++i)
-        if (start + THREADS * (VECTORS + i) < part.last) {
-            Pair one[] = {{*staged(i), staged(i)[THREADS]}};
-            sum += terms<T>(op, one);
-        }
-    sum = exchange.over_cluster(rank, sum_over_block<THREADS>(sum));
+    float block = sum_over_block<THREADS>(terms<T>(op, held) + at.edge_term(edge));
+    float sum = exchange.over_cluster(rank, block);
 
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
         if (start + THREADS * i < part.last)
             at.template store<AGAIN>(start + THREADS * i, held[i], sum);
-#pragma unroll
-    for (int i = 0; i < STAGED; ++i)
-        if (int k = start + THREADS * (VECTORS + i); k < part.last)
-            at.template store<AGAIN>(k, {*staged(i), staged(i)[THREADS]}, sum);
     at.store_edge(edge, sum);
 }

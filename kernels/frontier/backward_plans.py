@@ -26,13 +26,7 @@ FOLDER = "backward"  # of select.TABLES
 
 @dataclass(frozen=True)
 class BackwardPlan(Plan):
-    """A kernel: a shape, the vectors that a thread holds of each tensor, edges or not.
-
-    A cluster's sizes are (threads, blocks, least blocks of a multiprocessor) and, where whole
-    vectors lie in shared memory too, how many a thread stages of each tensor, at most.
-    """
-
-    staged: int = 0
+    """A kernel: a shape, the vectors that a thread holds of each tensor, edges or not."""
 
     @property
     def file(self) -> Path:
@@ -46,8 +40,6 @@ class BackwardPlan(Plan):
                 arguments = (*sizes, self.held, edges)
             case "stream":
                 arguments = (sizes[0], edges)
-            case "cluster":
-                arguments = (sizes[0], self.held, *sizes[1:3], self.staged, edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], edges)
         return f"softmax_backward<{', '.join(map(str, (c_type, *arguments, *self.given)))}>"
@@ -55,12 +47,7 @@ class BackwardPlan(Plan):
     @property
     def label(self) -> str:
         """For people."""
-        return f"backward {super().label}{f' staged={self.staged}' * (self.staged > 0)}"
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of shared memory in which a block's staged vectors of both tensors lie."""
-        return self.threads * self.staged * 2 * VECTOR_BYTES
+        return f"backward {super().label}"
 
 
 def backward_plan(cols: int, size: int, edges: int, arch: int, gpu: str = "") -> BackwardPlan:
@@ -76,9 +63,7 @@ def backward_plan(cols: int, size: int, edges: int, arch: int, gpu: str = "") ->
 def plan_of(shape: Shape, cols: int, size: int, edges: int) -> BackwardPlan:
     """The kernel of ``shape`` for such rows."""
     plan = shape.plan(cols, size, edges)
-    asked = shape.sizes[3] if shape.regime == "cluster" and len(shape.sizes) > 3 else 0
-    staged = 0 if edges else max(0, min(asked, plan.held - 1))
-    return BackwardPlan(plan.shape, plan.held - staged, plan.edges, staged=staged)
+    return BackwardPlan(plan.shape, plan.held, plan.edges)
 
 
 def least_lanes(size: int, edges: int) -> int:

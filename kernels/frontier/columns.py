@@ -78,9 +78,7 @@ def prepare(
     functions = [kernel(plan, x.dtype, device) for plan in choice.plans]
     early = arch in HOPPERS
     numbers = [columns.outer * choice.pitch, choice.pitch, choice.units, columns.cols]
-    threads, shared = choice.plans[0].threads, choice.plans[0].shared_bytes
-    if shared:  # beside the kernel's own
-        allow(functions[0], "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
+    threads = choice.plans[0].threads
     if choice.band:
         capacity = choice.capacity(size)
         more = [
@@ -88,14 +86,16 @@ def prepare(
             capacity,
         ]  # fmt: skip
         ready = Prepared(
-            functions[0], choice.blocks, threads, shared,
-            [*[None] * 4, *steps, *numbers, *more], early=early,
+            functions[0], choice.blocks, threads, 0, [*[None] * 4, *steps, *numbers, *more],
+            early=early,
         )  # fmt: skip
         return _meeting(ready, choice.partials_bytes(size), 32 * (1 + capacity), x.device)
     if len(functions) == 1:
         cluster = choice.splits
         if cluster > PORTABLE_CLUSTER:
             allow(functions[0], "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        if shared := choice.plans[0].shared_bytes:  # beside the kernel's own
+            allow(functions[0], "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
         return Prepared(
             functions[0], choice.blocks, threads, shared, [None, None, *steps, *numbers], cluster,
             early=early,

@@ -5,8 +5,7 @@
 //   moves    X once from memory, and once more from the L2 where that holds a band; 8 bytes a place
 //            and piece; Y once
 //   launch   grid = 2 * pieces of all bands, block = THREADS
-//   holds    any rows, of any strides, on any GPU from Ampere on; STAGED: units of 16 bytes, of
-//            which shared memory has a piece's, all on their way at once
+//   holds    any rows, of any strides, on any GPU from Ampere on
 //   teaches  what no cluster holds the L2 may; who waits only for lower tickets than its own, of
 //            which every block has started, waits for an end, whatever else is on the GPU
 //   source   own; the last block to arrive goes on: CUDA C++ Programming Guide, memory fences
@@ -69,7 +68,7 @@ __device__ inline bool arrives_last(unsigned *counter, int count) {
     return last;
 }
 
-template <class T, int BYTES, int LANES, int THREADS, bool STAGED, bool LOG>
+template <class T, int BYTES, int LANES, int THREADS, bool LOG>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     softmax_columns(const T *x, T *out, Partial *partials, Meeting *meeting, long long x_outer,
                     long long x_step, long long out_outer, long long out_step, long long numbers,
@@ -96,8 +95,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         Spot spot(static_cast<unsigned long long>(strip) * LANES + lane, numbers, pitch, units);
         Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
         x += spot.in(x_outer, Mine::PLACES) + mine.first * x_step;
-        Units<T, Mine, THREADS, STAGED> pieces(task.writes ? lets_go() : keeps(), x,
-                                               GROUPS * x_step, mine.count);
+        Units<T, Mine> piece(task.writes ? lets_go() : keeps(), x, GROUPS * x_step, mine.count);
         Posted *posted = meeting->posted(capacity) + static_cast<long long>(strip) * PLACES;
         if (!task.writes) {
             // Of a strip: the pairs of its pieces, and of MERGED of them each.
@@ -107,7 +105,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             Partial *of_groups = pairs + static_cast<long long>(splits) * PLACES;
             unsigned *counters = meeting->counters() + static_cast<long long>(strip) * (groups + 1);
             first_look<T, Mine, LANES, THREADS>(
-                pieces, [&](int place, Partial pair) { pairs[split * PLACES + place] = pair; });
+                piece, [&](int place, Partial pair) { pairs[split * PLACES + place] = pair; });
             if (arrives_last(counters + group, of_group)) {
                 Partial all =
                     merge_pairs<PLACES, THREADS>(pairs + group * MERGED * PLACES, of_group);
@@ -141,7 +139,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                 of[e] = {row.max, row.sum};
             }
             out += spot.in(out_outer, Mine::PLACES) + mine.first * out_step;
-            second_look(pieces, out, GROUPS * out_step, of);
+            second_look(piece, out, GROUPS * out_step, of);
         }
     }
     // The last block leaves all as the next launch needs it: nobody else is still to draw or post.

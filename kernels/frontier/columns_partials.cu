@@ -23,7 +23,6 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     partials += (static_cast<long long>(strip) * splits + split) * PLACES;
     Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
     x += spot.in(x_outer, Mine::PLACES) + mine.first * x_step;
-    first_look<T, Mine, LANES, THREADS>(
-        Units<T, Mine, THREADS, false>(keeps(), x, GROUPS * x_step, mine.count),
-        [&](int place, Partial pair) { partials[place] = pair; });
+    first_look<T, Mine, LANES, THREADS>(Units<T, Mine>(keeps(), x, GROUPS * x_step, mine.count),
+                                        [&](int place, Partial pair) { partials[place] = pair; });
 }

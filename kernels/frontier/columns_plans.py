@@ -47,7 +47,6 @@ PAIRS = 8  # bytes of rows at least for one of pairs
 FOLDER = "columns"  # of select.TABLES
 # Of a thread's rows in words, and of staged ones in bytes of a multiprocessor, at most.
 MOST_WORDS, MOST_STAGED = 64, 200 * 1024
-MOST_PIECE = 128 * 1024  # bytes of a staged one, beside what a block's threads meet in
 # Of two looks in one launch: pairs that are merged at once (columns_bands.cu), and places whose
 # pairs a stream keeps memory for.
 MERGED, MOST_POSTED = 32, 2**18
@@ -63,7 +62,7 @@ class ColumnsPlan(Plan):
 
     A shape of ``bands`` has four more: how often a block's threads load in a piece, how many MB of
     input a band has, how many are looked at beside it before it is written, and whether its last
-    pieces are written first.  With a ninth that is not 0 shared memory has all of a piece.
+    pieces are written first.
     """
 
     log: bool = False
@@ -80,8 +79,6 @@ class ColumnsPlan(Plan):
         words = [c_type, unit, lanes, threads]
         if self.shape.regime == "held":
             words += [self.held, self.staged, blocks, more[0], self.polynomial]
-        if self.shape.regime == "bands":
-            words += [str(self.staged > 0).lower()]
         if self.shape.regime != "partials":
             words += [str(self.log).lower()]
         return f"softmax_columns<{', '.join(map(str, words))}>"
@@ -196,7 +193,7 @@ def _pitch(units: int, lanes: int) -> int:
 
 
 def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -> Choice:
-    _, lanes, threads, _, trips, of_band, beside, backwards, *staged = shape.sizes
+    _, lanes, threads, _, trips, of_band, beside, backwards = shape.sizes
     units, together = columns.inner * size // unit, TOGETHER // max(1, unit // 4)
     pitch = _pitch(units, lanes)
     strips = -(-columns.outer * pitch // lanes)
@@ -207,11 +204,10 @@ def _in_bands(shape: Shape, columns: Columns, size: int, unit: int, log: bool) -
     pieces = -(-strips // band) * band * splits
     ahead = min(pieces, band * splits + beside * 2**20 // (share * lanes * unit))
     kernel = Shape("bands", shape.sizes[:4])  # the others are its arguments
-    plan = ColumnsPlan(kernel, 0, 0, log=log, staged=together * trips * any(staged))
+    plan = ColumnsPlan(kernel, 0, 0, log=log)
     made = Choice((plan,), units, pitch, strips, splits, share, band, ahead, backwards)
     fits = made.places(size) <= MOST_POSTED and made.blocks < 2**31
-    of_piece = plan.shared_bytes == 0 or (unit == VECTOR_BYTES and plan.shared_bytes <= MOST_PIECE)
-    if shape.sizes[0] != unit or not (fits and of_piece):
+    if shape.sizes[0] != unit or not fits:
         raise ValueError(f"{shape} cannot take {columns} in units of {unit} bytes")
     return made
 

@@ -36,6 +36,6 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     Share mine(split, share, cols, threadIdx.x / LANES, GROUPS, spot.there);
     x += spot.in(x_outer, Mine::PLACES) + mine.first * x_step;
     out += spot.in(out_outer, Mine::PLACES) + mine.first * out_step;
-    second_look(Units<T, Mine, THREADS, false>(lets_go(), x, GROUPS * x_step, mine.count), out,
-                GROUPS * out_step, of);
+    second_look(Units<T, Mine>(lets_go(), x, GROUPS * x_step, mine.count), out, GROUPS * out_step,
+                of);
 }

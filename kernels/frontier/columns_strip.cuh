@@ -42,9 +42,8 @@ __device__ void store_by(unsigned long long policy, T *to, const Mine &made) {
         store_by(policy, static_cast<void *>(to), {made.w[0], made.w[1], made.w[2], made.w[3]});
 }
 
-// Where a thread's ``count`` units, ``steps`` apart, are: in memory, of which it loads some at a
-// time.
-template <class T, class Mine, int THREADS, bool STAGED> struct Units {
+// A thread's ``count`` units, ``steps`` apart, of which it loads some at a time.
+template <class T, class Mine> struct Units {
     unsigned long long policy;
     const T *here; // the unit that was gone to
     long long steps;
@@ -70,33 +69,6 @@ template <class T, class Mine, int THREADS, bool STAGED> struct Units {
     }
 };
 
-// Or on their way to shared memory from the start, all at once.
-template <class T, class Mine, int THREADS> struct Units<T, Mine, THREADS, true> {
-    int count;
-    uint4 *mine; // each thread's own, THREADS apart
-
-    __device__ Units(unsigned long long policy, const T *from, long long steps, int count)
-        : count(count) {
-        static_assert(sizeof(Mine) == sizeof(uint4));
-        extern __shared__ uint4 image[];
-        mine = image + threadIdx.x;
-#pragma unroll 4
-        for (int i = 0; i < count; ++i, from += steps)
-            copy_by(policy, mine + THREADS * i, from);
-    }
-
-    __device__ void go(int) {}
-
-    template <int N> __device__ void load(int first, Mine (&some)[N]) const {
-        await_copies();
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-            some[i] = first + i < count
-                          ? *reinterpret_cast<const Mine *>(mine + THREADS * (first + i))
-                          : Mine::nothing();
-    }
-};
-
 // Whether all of a thread's bases are so small that one FMA makes an exponential of 16 bits.
 template <class T, int EACH> __device__ bool by_one_fma(const float (&base)[EACH]) {
     bool small = sizeof(T) == 2;
@@ -108,8 +80,8 @@ template <class T, int EACH> __device__ bool by_one_fma(const float (&base)[EACH
 
 // The pairs of a block's share, of every place in one thread: ``tell(place, pair)``, where a place
 // is e * LANES + lane.
-template <class T, class Mine, int LANES, int THREADS, bool STAGED, class Tell>
-__device__ void first_look(Units<T, Mine, THREADS, STAGED> units, Tell tell) {
+template <class T, class Mine, int LANES, int THREADS, class Tell>
+__device__ void first_look(Units<T, Mine> units, Tell tell) {
     constexpr int EACH = Mine::PLACES, PLACES = LANES * EACH;
     constexpr int SETS = THREADS / 32, TOGETHER = TOGETHER_OF<Mine>;
     Partial mine[EACH];
@@ -204,8 +176,8 @@ template <int PLACES, int THREADS> __device__ Partial merge_pairs(const Partial 
 }
 
 // The results of a block's share, last rows first, by ``of`` each place's maximum and sum.
-template <class T, class Mine, int THREADS, bool STAGED, bool LOG>
-__device__ void second_look(Units<T, Mine, THREADS, STAGED> units, T *out, long long out_steps,
+template <class T, class Mine, bool LOG>
+__device__ void second_look(Units<T, Mine> units, T *out, long long out_steps,
                             const AtPlace<T, LOG> (&of)[Mine::PLACES]) {
     constexpr int EACH = Mine::PLACES, TOGETHER = TOGETHER_OF<Mine>;
     float base[EACH];

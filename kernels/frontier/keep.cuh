@@ -1,8 +1,7 @@
 // keep: vectors of 16 bytes that the L2 keeps before others, since they are read again soon, and
 // such as it lets go of first.
-//   source   PTX ISA: createpolicy, cache eviction priority hints, cp.async
+//   source   PTX ISA: createpolicy, cache eviction priority hints
 #pragma once
-#include "copies.cuh"
 
 __device__ inline unsigned long long keeps() {
     unsigned long long policy;
@@ -23,14 +22,6 @@ __device__ inline uint4 load_by(unsigned long long policy, const void *at) {
                  : "l"(at), "l"(policy)
                  : "memory");
     return v;
-}
-
-// As copy_async.
-__device__ inline void copy_by(unsigned long long policy, uint4 *to, const void *from) {
-    asm volatile(
-        "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-        "l"(from), "l"(policy)
-        : "memory");
 }
 
 __device__ inline void store_by(unsigned long long policy, void *at, uint4 v) {

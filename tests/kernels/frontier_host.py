@@ -62,10 +62,6 @@ IN_CPP = {
     '                 : "l"(at), "l"(policy)\n                 : "memory");': (
         "v = *static_cast<const uint4 *>(at);"
     ),
-    'asm volatile(\n        "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" '
-    '::"r"(shared_address(to)),\n        "l"(from), "l"(policy)\n        : "memory");': (
-        "copy_later(to, static_cast<const uint4 *>(from));"
-    ),
     'asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(at), '
     '"r"(v.x),\n                 "r"(v.y), "r"(v.z), "r"(v.w), "l"(policy)\n'
     '                 : "memory");': "*static_cast<uint4 *>(at) = v;",

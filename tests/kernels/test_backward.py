@@ -31,15 +31,12 @@ KINDS = ("float32", "bfloat16")
 SHAPES = {
     "warp": (Shape("warp", (16, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
-    "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 1024, 1003, 5000)),
-    "staged": (Shape("cluster", (32, 4, 1, 3)), (8, 5000, 2000, 1600)),
+    "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 1024, 1003, 5000, 8000)),
     "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
 }
 CALL = """extern "C" void call{number}(
-        int blocks, int threads, int shared, const {t} *y, const {t} *dy, {t} *dx,
-        long long y_stride, long long dy_stride, long long dx_stride, int cols, long long rows,
-        long long given) {{
-    dynamic_vectors = shared / 16;
+        int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
+        long long dy_stride, long long dx_stride, int cols, long long rows, long long given) {{
 {cluster}    launch(blocks, threads, [=] {{
         {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows{given});
     }});
@@ -112,10 +109,8 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         )
         for n, plan in enumerate(plans.values())
     )
-    assert any(plan.staged for plan in plans.values()) == (regime == "staged")
     variant = in_cpp(f"backward_{shape.regime}", tmp_path)
     shutil.copy(Path(__file__).with_name("cluster_on_the_host.cuh"), tmp_path / "cluster.cuh")
-    (tmp_path / "bulk.cuh").write_text("#pragma once\n")
     code = library(variant, calls, tmp_path)
     for number, ((cols, edges), plan) in enumerate(plans.items()):
         rows = 11
@@ -130,7 +125,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             blocks *= shape.sizes[1] if clusters else 1
             for _ in range(1 + clusters):
                 code[f"call{number}"](
-                    blocks, plan.threads, plan.shared_bytes,
+                    blocks, plan.threads,
                     *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
                     *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
                     ctypes.c_int(cols), ctypes.c_longlong(rows),
@@ -168,7 +163,7 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
         case "cluster":
             assert arch in (90, 100)
             share = -(-vectors // (sizes[1] * 8)) * 8  # in whole lines
-            assert sizes[0] * (plan.held + plan.staged) >= share
+            assert sizes[0] * plan.held >= share
     if edges:
         assert sizes[0] >= 2 * (VECTOR_BYTES // size - 1)
 

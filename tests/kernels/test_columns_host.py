@@ -58,17 +58,15 @@ def small(
 
 def banded(
     band: int, ahead: int, backwards: int, lies: Columns, size: int, unit: int, log: bool,
-    *_: int | str, trips: int = 1, staged: bool = False,
+    *_: int | str, trips: int = 1,
 ) -> Choice:  # fmt: skip
-    """In bands of so many strips, so many pieces of a trip ahead of the first band's end."""
+    """In bands of so many strips, so many pieces ahead of the first band's end."""
     units, lanes, threads = lies.inner * size // unit, 4, 64
     strips = -(-lies.outer * units // lanes)
-    together = TOGETHER // max(1, unit // 4)
-    share = threads // lanes * together * trips
+    share = threads // lanes * (TOGETHER // max(1, unit // 4)) * trips
     splits = -(-lies.cols // share)
     pieces = -(-strips // band) * band * splits
-    of_piece = together * trips * (staged and unit == VECTOR_BYTES)
-    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1)), 0, 0, log=log, staged=of_piece)
+    plan = ColumnsPlan(Shape("bands", (unit, lanes, threads, 1)), 0, 0, log=log)
     first = min(pieces, band * splits + ahead)
     return Choice((plan,), units, units, strips, splits, share, band, first, backwards)
 
@@ -90,8 +88,8 @@ WAYS = {
     # More pieces of a strip than are merged at once, and bands that are not full.
     "bands": (partial(banded, 2, 3, 0), 90, ((3, 41, 9), (1, 4200, 8), (3, 200, 24))),
     "a band, backwards": (partial(banded, 100, 0, 1), 80, ((3, 41, 16), (2, 500, 32), (1, 1, 16))),
-    "bands, staged": (
-        partial(banded, 2, 3, 0, trips=2, staged=True),
+    "bands, two trips": (
+        partial(banded, 2, 3, 0, trips=2),
         90,
         ((3, 41, 16), (1, 4200, 16), (3, 200, 48)),
     ),
@@ -191,7 +189,7 @@ def test_a_polynomial_is_an_exponential(tmp_path: Path):
     assert not nothing[:, 0].any()
 
 
-@pytest.mark.parametrize("way", ["rule, Ampere", "bands", "bands, staged", "twice"])
+@pytest.mark.parametrize("way", ["rule, Ampere", "bands", "bands, two trips", "twice"])
 def test_results_may_take_the_inputs_place(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
