@@ -7,7 +7,7 @@ with what the archive says.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,6 +233,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "experiments": experiments,
     "minutes": sweep_minutes,
     "operators": operators,
+    "operators of an H100": partial(operators, ARCHIVE.with_name("nvidia-h100-80gb-hbm3")),
     "own claims": own_claims,
     "full minutes": full,
     "workflow": rule_graph,

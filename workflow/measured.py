@@ -1,5 +1,7 @@
 """The table of docs/operators.md: what an archive holds of every operator, as Markdown."""
 
+from pathlib import Path
+
 import pandas as pd
 
 from experiments.family import OPERATORS
@@ -23,11 +25,11 @@ HEADS = [
 ]  # fmt: skip
 
 
-def operators() -> str:
+def operators(archive: Path = ARCHIVE) -> str:
     """A line for whatever is asked of an operator: ranges over the places where ours was timed."""
     lines = head(HEADS)
     for name, operator in OPERATORS.items():
-        path = ARCHIVE / samples(name)
+        path = archive / samples(name)
         if not path.exists():
             lines.append(line([f"`{name}`", *["not yet"] * (len(HEADS) - 1)]))
             continue
