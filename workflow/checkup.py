@@ -245,7 +245,8 @@ def outlook(gpu: Gpu | None) -> str:
             "make smoke and make test run here too; the targets archive, update_archive and tune "
             "need a GPU"
         )
-    timed = next((name for name in (slug(gpu.name), DEFAULT_ARCHIVE) if name in recorded()), "")
+    known = [name for name in (slug(gpu.name), DEFAULT_ARCHIVE) if name in recorded()]
+    timed = next((name for name in known if full_run(ARCHIVES / name)), "")
     took = full_run(ARCHIVES / timed) if timed else 0.0
     wait = f": {took:.0f} minutes on {timed}, checks included" if took else ""
     return (

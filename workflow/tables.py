@@ -7,7 +7,7 @@ from experiments import ncu, sanitizer
 from experiments.family import OPERATORS
 from experiments.hardware import gpu_of
 from figures import TRANSFORMER_FIGURES
-from workflow.source import DEFAULT_ARCHIVE, Source, archives
+from workflow.source import DEFAULT_ARCHIVE, Source, archives, recorded
 
 PREFIX = "archive-"
 PROFILE = "profile.csv"
@@ -44,11 +44,16 @@ def outdated(run: Source, sweeps: Iterable[str]) -> list[str]:
 def beside(source: str) -> list[Source]:
     """The archive to lay beside ``source``, if that was measured here.
 
-    That of the same GPU, or else the default one; none where there is neither.
+    That of the same GPU if it has a sweep, or else the default one; none where there is neither.
     """
     known = [gpu for gpu in (gpu_of(source), DEFAULT_ARCHIVE) if gpu in archives()]
+    known = [gpu for gpu in known if gpu == DEFAULT_ARCHIVE or _has_sweeps(gpu)]
     local = not source.startswith(PREFIX)
     return [Source(PREFIX + gpu, gpu, local=False) for gpu in known[:1] if local]
+
+
+def _has_sweeps(gpu: str) -> bool:
+    return any(name.startswith("raw/") for name in recorded(gpu))
 
 
 def archived(source: str, *names: str) -> list[str]:

@@ -83,11 +83,12 @@ def test_a_local_run_is_laid_beside_the_archive(copy: Path):
 
 @pytest.fixture
 def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Archives of two GPUs; that of an A100 holds one of the two sweeps."""
+    """Archives of three GPUs; an A100's holds one of the two sweeps, an H100's none."""
     monkeypatch.setattr(source, "ARCHIVES", tmp_path)
-    for gpu, sweeps in (("nvidia-h200", SWEEPS), ("nvidia-a100", SWEEPS[:1])):
+    for gpu, sweeps in (("nvidia-h200", SWEEPS), ("nvidia-a100", SWEEPS[:1]), ("nvidia-h100", ())):
         (tmp_path / gpu).mkdir()
-        lines = (f"{'0' * 64}  raw/{name}.csv.gz\n" for name in sweeps)
+        files = ("hardware.json", *(f"raw/{name}.csv.gz" for name in sweeps))
+        lines = (f"{'0' * 64}  {name}\n" for name in files)
         (tmp_path / gpu / "SHA256SUMS").write_text("".join(lines))
     return tmp_path
 
@@ -124,6 +125,7 @@ def test_an_archive_has_what_it_holds_and_a_run_everything():
     [
         ("local-nvidia-a100-quick", ["results/archive-nvidia-a100/claims.csv"]),
         ("local-nvidia-b200", ["results/archive-nvidia-h200/claims.csv"]),
+        ("local-nvidia-h100", ["results/archive-nvidia-h200/claims.csv"]),
         ("archive-nvidia-a100", []),
     ],
 )

@@ -13,7 +13,8 @@ from workflow import measured
 
 def cells(name: str) -> list[list[str]]:
     """The rows of operator ``name``."""
-    rows = [row.strip("| ").split(" | ") for row in measured.operators().splitlines()[2:]]
+    table = measured.operators(measured.ARCHIVE).splitlines()[2:]
+    rows = [row.strip("| ").split(" | ") for row in table]
     return [row for row in rows if row[0] == f"`{name}`"]
 
 
