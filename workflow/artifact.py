@@ -232,7 +232,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "claims summary": claims_summary,
     "experiments": experiments,
     "minutes": sweep_minutes,
-    "operators": operators,
+    "operators": partial(operators, ARCHIVE),
     "operators of an H100": partial(operators, ARCHIVE.with_name("nvidia-h100-80gb-hbm3")),
     "own claims": own_claims,
     "full minutes": full,

@@ -169,8 +169,9 @@ def archived(gpu: Gpu) -> Finding:
 
 
 def recorded() -> list[str]:
-    """The GPUs of which there is an archive."""
-    return sorted(path.parent.name for path in ARCHIVES.glob(f"*/{SUMS}"))
+    """The GPUs of which there is an archive that holds a sweep."""
+    found = (path.parent for path in ARCHIVES.glob(f"*/{SUMS}"))
+    return sorted(folder.name for folder in found if (folder / "raw").is_dir())
 
 
 def of_gpu(gpu: Gpu) -> Iterator[Finding]:
@@ -245,8 +246,7 @@ def outlook(gpu: Gpu | None) -> str:
             "make smoke and make test run here too; the targets archive, update_archive and tune "
             "need a GPU"
         )
-    known = [name for name in (slug(gpu.name), DEFAULT_ARCHIVE) if name in recorded()]
-    timed = next((name for name in known if full_run(ARCHIVES / name)), "")
+    timed = next((name for name in (slug(gpu.name), DEFAULT_ARCHIVE) if name in recorded()), "")
     took = full_run(ARCHIVES / timed) if timed else 0.0
     wait = f": {took:.0f} minutes on {timed}, checks included" if took else ""
     return (

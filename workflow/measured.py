@@ -12,10 +12,7 @@ from experiments.family.others import COPIES
 from experiments.family.tables import read_raw
 from experiments.family.tidy import COPY, tidy
 from experiments.markdown import head, line
-from workflow.machine import DEFAULT_ARCHIVE
-from workflow.source import ARCHIVES
 
-ARCHIVE = ARCHIVES / DEFAULT_ARCHIVE
 NONE = "–"
 # What is none of the others that somebody might take instead.
 OWN = (OURS, PLAIN, TORCH, ADD, COPY, *COPIES)
@@ -25,8 +22,11 @@ HEADS = [
 ]  # fmt: skip
 
 
-def operators(archive: Path = ARCHIVE) -> str:
-    """A line for whatever is asked of an operator: ranges over the places where ours was timed."""
+def operators(archive: Path) -> str:
+    """A line for whatever is asked of an operator: ranges over the places where ours was timed.
+
+    From the samples in the folder ``archive`` of one GPU.
+    """
     lines = head(HEADS)
     for name, operator in OPERATORS.items():
         path = archive / samples(name)

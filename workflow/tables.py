@@ -44,10 +44,10 @@ def outdated(run: Source, sweeps: Iterable[str]) -> list[str]:
 def beside(source: str) -> list[Source]:
     """The archive to lay beside ``source``, if that was measured here.
 
-    That of the same GPU if it has a sweep, or else the default one; none where there is neither.
+    That of the same GPU, or else the default one; none where neither holds a sweep.
     """
     known = [gpu for gpu in (gpu_of(source), DEFAULT_ARCHIVE) if gpu in archives()]
-    known = [gpu for gpu in known if gpu == DEFAULT_ARCHIVE or _has_sweeps(gpu)]
+    known = [gpu for gpu in known if _has_sweeps(gpu)]
     local = not source.startswith(PREFIX)
     return [Source(PREFIX + gpu, gpu, local=False) for gpu in known[:1] if local]
 

@@ -33,7 +33,11 @@ def test_every_width_has_candidates_that_hold_it():
                 assert plan.held <= tune_backward.MOST_HELD + width.edges
             if shape.regime in ("block", "cluster"):
                 assert shape.sizes[0] * shape.sizes[-1] <= 2048
-    # With edges too, whose rows take a vector more from a thread than whole ones.
+    # Of the widest rows that are held registers have room for one.
+    wide = [s.sizes for s in candidates(Width("float32", 0, 262_144)) if s.regime == "cluster"]
+    assert (512, 16, 1) in wide
+    assert max(least for _, _, least in wide) == 1
+    # And with edges, whose rows take a vector more from a thread than whole ones.
     for width in (Width("float32", 1, 131_073), Width("bfloat16", 1, 262_145)):
         assert Shape("cluster", (256, 16, 2)) in candidates(width)
 

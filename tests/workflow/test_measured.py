@@ -2,31 +2,23 @@
 
 from pathlib import Path
 
-import pytest
-
 from experiments.family import OPERATORS
 from experiments.family.archived import samples
 from experiments.tables import write_raw
 from tests.experiments.family.made import raw_of, stopped
-from workflow import measured
+from workflow.measured import operators
 
 
-def cells(name: str) -> list[list[str]]:
+def cells(archive: Path, name: str) -> list[list[str]]:
     """The rows of operator ``name``."""
-    table = measured.operators(measured.ARCHIVE).splitlines()[2:]
+    table = operators(archive).splitlines()[2:]
     rows = [row.strip("| ").split(" | ") for row in table]
     return [row for row in rows if row[0] == f"`{name}`"]
 
 
-@pytest.fixture
-def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(measured, "ARCHIVE", tmp_path)
-    return tmp_path
-
-
-def test_ranges_are_over_the_places_at_which_ours_was_timed(archive: Path):
+def test_ranges_are_over_the_places_at_which_ours_was_timed(tmp_path: Path):
     raw = raw_of("backward")
-    path = archive / samples("backward")
+    path = tmp_path / samples("backward")
     path.parent.mkdir(parents=True)
     ours, log = raw["implementation"] == "ours", raw["asked"] == "log_softmax"
     # torch takes 3 (or 2) times as long, the compiler 1.5, a library that is wrong 1.
@@ -41,7 +33,7 @@ def test_ranges_are_over_the_places_at_which_ours_was_timed(archive: Path):
         raw.loc[ours & log & (raw["cols"] == fewest) & (raw["dtype"] == "float32"), column] = value
     write_raw(raw, path)
     count = sum(case.asked == "softmax" for case in OPERATORS["backward"].cases)
-    plain, logarithm = cells("backward")
+    plain, logarithm = cells(tmp_path, "backward")
     assert plain == [
         "`backward`", "softmax", str(count), "0.5 to 0.5", "2 to 3", "1.5 to 1.5", "1e-06", "0.01",
     ]  # fmt: skip
@@ -49,7 +41,7 @@ def test_ranges_are_over_the_places_at_which_ours_was_timed(archive: Path):
     assert logarithm[2] == f"{count - 1} of {count}"
 
 
-def test_what_is_not_in_the_archive_is_not_yet_measured(archive: Path):
+def test_what_is_not_in_the_archive_is_not_yet_measured(tmp_path: Path):
     for name in OPERATORS:
-        ((_, *rest),) = cells(name)
+        ((_, *rest),) = cells(tmp_path, name)
         assert set(rest) == {"not yet"}
