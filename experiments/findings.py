@@ -11,15 +11,19 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
+from experiments.counts import read_beside
 from experiments.markdown import head, line
 from experiments.sanitizer import PLANTED
-from experiments.tables import SANITIZER, BadTable, read_csv, validated
+from experiments.tables import SANITIZER, BadTable
 
 HEADS = ["tool", "regime or operator", "launches", "columns", "errors", "warnings", "status"]
 
 
 def told(table: pd.DataFrame) -> str:
-    """A SANITIZER table, then a sentence for every run that is not ok, and how many are."""
+    """A SANITIZER table, then a sentence for every run that is not ok, and how many are.
+
+    ``stale`` of ``table``: the run watched earlier code.
+    """
     rows = table.to_dict("records")
     lines = head(HEADS) + [line(_cells(row)) for row in rows]
     odd = [row for row in rows if row["status"] != "ok"]
@@ -29,6 +33,8 @@ def told(table: pd.DataFrame) -> str:
     summary = f"{watched - found} of {watched} runs are clean"
     if faults := [row for row in odd if row["regime"] == PLANTED]:
         summary += f"; {', '.join(row['tool'] for row in faults)} missed what was planted"
+    if earlier := dict.fromkeys(row["regime"] for row in rows if row["stale"]):
+        summary += f"; stale, of earlier code: {', '.join(earlier)}"
     return "\n".join([*lines, f"{summary}."])
 
 
@@ -43,7 +49,7 @@ def main(
 ) -> None:
     """Print what the tools found."""
     try:
-        table = validated(SANITIZER, read_csv(path))
+        table = read_beside(path, SANITIZER)
     except (BadTable, OSError, ValueError) as error:
         print(f"{path} is not a table of the sanitizer's runs: {error}")
         raise typer.Exit(2) from error
