@@ -32,13 +32,10 @@ from experiments.family.fingerprint import sha256_by_name
 from experiments.hardware import commit
 from experiments.launches import Launched, compile_all, present
 from experiments.sanitized import named
-from experiments.sanitizer import OPERATORS, PLANTED, TOOLS, BadLog
+from experiments.sanitizer import NAMES, OPERATORS, PLANTED, TOOLS, BadLog
 from experiments.tables import SANITIZER, validated
 from kernels.build import cores
-from kernels.frontier.plans import REGIMES
 
-# Regimes and operators: the table's rows are in this order.
-NAMES = (*REGIMES, *OPERATORS)
 FRONTIER = "frontier"
 # For a run: one that takes longer waits for something.  racecheck of clusters took 139 s, and dealt
 # rows of few blocks may take it some seconds a case.
@@ -80,7 +77,7 @@ def watch(tool: str, regime: str, folder: Path, port: int) -> Run:
     process = subprocess.Popen(
         sanitizer.command(tool, log, port, program), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        env={**os.environ, **sanitizer.ENVIRONMENT},
+        env={**os.environ, **sanitizer.environment(tool, regime)},
     )  # fmt: skip
     try:
         output, code = process.communicate(timeout=LIMIT_S)[0], process.returncode

@@ -23,7 +23,7 @@ from experiments.check import check
 from experiments.launches import Case, Gpu, chosen, present
 from experiments.layout import LAYOUTS, Layout
 from experiments.placed import placed
-from experiments.sanitizer import OPERATORS, PLANTED, TOOLS
+from experiments.sanitizer import NAMES, OPERATORS, PLANTED, RINGS, TOOLS
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
 from kernels.frontier.plans import ALIKE, APART, REGIMES, VECTOR_BYTES
@@ -42,9 +42,11 @@ STREAMED = 4 * STREAM.sizes[0]
 
 
 def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
-    """What is launched of a regime or an operator; a KeyError that lists both otherwise."""
+    """What is launched of a name of NAMES; a KeyError that lists them otherwise."""
     if name in REGIMES:
         return cases(name, gpu)
+    if name == RINGS:
+        return wrapped.cases(gpu)
     if name in OPERATORS:
         return watched.OPERATORS[name](gpu)
     raise KeyError(unknown(name))
@@ -52,7 +54,7 @@ def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
 
 def unknown(name: str) -> str:
     """A sentence for a name that is none, with those that are."""
-    known = ", ".join((*REGIMES, *OPERATORS, PLANTED))
+    known = ", ".join((*NAMES, PLANTED))
     return f"unknown regime or operator '{name}'; known: {known}"
 
 
@@ -60,8 +62,7 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
     """The launches of ``regime``: on both sides of every width at which the shape changes.
 
     The layouts take turns where rows are not narrow, and a shape that had none in its dtype comes
-    after them.  Of every dtype and kind of edges, one sums without an order.  Rows are dealt out to
-    a few blocks too (experiments/wrapped.py).
+    after them.  Of every dtype and kind of edges, one sums without an order.
     """
     seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
     for late in (False, True):
@@ -83,8 +84,6 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
                 yield Case(unordered, dtype, here, cols, layout)
             seen |= {case, (shape, dtype), (regime, dtype, kind)}
-    if regime == "chunks":
-        yield from wrapped.cases(gpu)
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size
@@ -157,7 +156,7 @@ def fault(tool: str) -> None:
 def main(
     name: Annotated[
         str,
-        typer.Argument(help=f"{', '.join((*REGIMES, *OPERATORS))}, or a fault: {PLANTED}"),
+        typer.Argument(help=f"{', '.join(NAMES)}, or a fault: {PLANTED}"),
     ],
     tool: Annotated[str, typer.Option(help="whose fault to plant")] = TOOLS[0],
 ) -> None:
@@ -165,7 +164,7 @@ def main(
     if name == PLANTED:
         fault(tool)
         return
-    if name not in (*REGIMES, *OPERATORS):
+    if name not in NAMES:
         print(unknown(name))
         raise typer.Exit(2)
     wrong = 0

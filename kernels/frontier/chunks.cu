@@ -20,9 +20,19 @@
 // and a second gatherer make the row's total of theirs [summed, ready], and writers wait for it.
 // A ticket is only taken with room for all its chunks, so what is taken is posted without waiting
 // for anybody; gatherers wait for tickets of one row at most, which the rings of all blocks hold.
+// A slot is ``empty`` when all who read of its chunk have left it, posters too: what they read of a
+// place on chip is written again only after a later slot was empty, AHEAD chunks on.
 
 #include "bulk.cuh"
 #include "deal.cuh"
+
+// Lanes that say of their warp that it has read what a barrier guards: one, after a __syncwarp.
+// Racecheck takes an order from no lane but that which arrives; for it all do (sanitizer.py).
+#ifdef EACH_LANE_ARRIVES
+constexpr int LEAVING = 32;
+#else
+constexpr int LEAVING = 1;
+#endif
 
 template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, int EDGES,
           bool INVARIANT, class... Given>
@@ -32,6 +42,7 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
             int chunks, int vectors, int together, int coming, Scratch *scratch, Given... given) {
     // Chunks on chip: nobody is further ahead of the writers.
     constexpr int CHIP = SLOTS + AHEAD, SUMMERS = INVARIANT ? REDUCERS : 0;
+    constexpr int POSTERS = 1 + INVARIANT;
     constexpr int EACH = CHUNK / (REDUCERS * 32), EACH_WRITTEN = CHUNK / (WRITERS * 32);
     extern __shared__ __align__(128) uint4 ring[]; // SLOTS x CHUNK
     __shared__ Barrier empty[SLOTS], full[CHIP], reduced[CHIP], ready[CHIP];
@@ -49,13 +60,13 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     if (threadIdx.x < CHIP) {
         int s = threadIdx.x;
         if (s < SLOTS)
-            init(&empty[s], REDUCERS + SUMMERS + WRITERS);
+            init(&empty[s], (REDUCERS + SUMMERS + WRITERS + POSTERS) * LEAVING);
         init(&full[s], 1);
         init(&reduced[s], REDUCERS);
-        init(&ready[s], 1);
+        init(&ready[s], LEAVING);
         if constexpr (INVARIANT) {
             init(&summed[s], SUMMERS);
-            init(&totalled[s], 1);
+            init(&totalled[s], LEAVING);
         }
         initialised();
         written();
@@ -70,13 +81,17 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
         slot.next();
         at.next();
     };
+    // The warp has read all that it wants of what ``barrier`` guards.
+    auto leave = [&](Barrier &barrier) {
+        __syncwarp();
+        if (lane < LEAVING)
+            arrive_at(&barrier);
+    };
     // The slot's chunk in registers; the slot has one reader less.
     auto taken = [&](auto threads, const Chunk<T, EDGES> &c, int thread, auto &raw, float &edge) {
         c.template load<threads.value>(ring + slot.slot * CHUNK, thread, raw);
         edge = c.row.load_edge(c.edge_thread(thread), op);
-        __syncwarp();
-        if (lane == 0)
-            arrive_at(&empty[slot.slot]);
+        leave(empty[slot.slot]);
     };
 
     if (warp < REDUCERS) {
@@ -214,15 +229,17 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
             if (w.x < 0)
                 return;
             so_far[1] = w.y % together == 0 ? merge.none() : so_far[0];
-            so_far[0] = merge.over_warp(lane < REDUCERS ? some[at.slot][lane] : merge.none());
+            so_far[0] = lane < REDUCERS ? some[at.slot][lane] : merge.none();
+            leave(empty[slot.slot]);
+            so_far[0] = merge.over_warp(so_far[0]);
             so_far[0] = merge.all(so_far);
             if (lane == 0 && (w.y % together == together - 1 || w.y == chunks - 1))
                 post(scratch->posted + (kind * (long long)rows + w.x) * tickets + w.y / together,
                      number, so_far[0]);
         }
     };
-    // Pairs of tickets become the row's, after ``known``; ``tell`` says it of the place.
-    auto gather_rows = [&](auto merge, Barrier *known, int kind, auto tell) {
+    // Pairs of tickets become the row's, after ``known``; ``keep`` writes it, and ``told`` says so.
+    auto gather_rows = [&](auto merge, Barrier *known, Barrier *told, int kind, auto keep) {
         int last = -1;
         Partial row = merge.none();
         for (;; next()) {
@@ -236,9 +253,9 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
                 __syncwarp();
                 row = merge.over_warp(row);
             }
-            __syncwarp(); // every lane has read what the place holds
             if (lane == 0)
-                tell(row);
+                keep(row);
+            leave(told[at.slot]);
             if (w.x < 0)
                 return;
         }
@@ -246,17 +263,14 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     if (warp == 1)
         post_tickets(Merge<false, Op>{op}, reduced, of_warp[0], 0);
     else if (warp == 2)
-        gather_rows(Merge<false, Op>{op}, full, 0, [&](Partial row) {
-            of_row[0][at.slot] = row;
-            arrive_at(&ready[at.slot]);
-        });
+        gather_rows(Merge<false, Op>{op}, full, ready, 0,
+                    [&](Partial row) { of_row[0][at.slot] = row; });
     if constexpr (INVARIANT) {
         if (warp == 3)
             post_tickets(Merge<true, Op>{op}, summed, of_warp[1], 1);
         else if (warp == 4)
-            gather_rows(Merge<true, Op>{op}, ready, 1, [&](Partial row) {
+            gather_rows(Merge<true, Op>{op}, ready, totalled, 1, [&](Partial row) {
                 of_row[1][at.slot] = of_total(of_row[0][at.slot].max, as_total(row));
-                arrive_at(&totalled[at.slot]);
             });
     }
 }

@@ -1,5 +1,7 @@
 """One plan to a cubin: through NVRTC, kept by content."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from kernels.compiled import Compiled, Job, cached, content_key
@@ -9,12 +11,16 @@ from kernels.frontier.plans import HERE, Plan
 from kernels.registry import ELEMENT_BYTES
 
 OPERATORS = HERE / "operators.cuh"
+# For tools that watch kernels: what else is defined, where a kernel's files name it.
+DEFINES = "SOFTMAX_DEFINES"
 
 
 def plan_key(plan: Plan, job: Job) -> str:
     """The content key of what compile_plan makes."""
     sources = [path.read_text() for path in sources_of(plan)]
-    return content_key(job, plan, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources)
+    return content_key(
+        job, plan, nvrtc_version(), STANDARD, PTXAS_OPTIONS, *sources, *_defined(sources)
+    )
 
 
 def sources_of(plan: Plan) -> list[Path]:
@@ -27,6 +33,11 @@ def _before(plan: Plan) -> list[Path]:
     return [OPERATORS] if plan.given else []
 
 
+def _defined(sources: Iterable[str]) -> tuple[str, ...]:
+    asked = os.environ.get(DEFINES, "").split()
+    return tuple(word for word in asked if any(word in text for text in sources))
+
+
 def compile_plan(plan: Plan, job: Job) -> Compiled:
     """The kernel of ``plan`` for the dtype and architecture of ``job``; raises CompileError."""
     return cached(plan_key(plan, job), lambda: _compile(plan, job))
@@ -34,7 +45,8 @@ def compile_plan(plan: Plan, job: Job) -> Compiled:
 
 def _compile(plan: Plan, job: Job) -> Compiled:
     name = plan.expression(C_TYPES[job.dtype])
-    cubin, symbols, report = program(plan.file, job.arch, [name], before=_before(plan))
+    defined = _defined(path.read_text() for path in sources_of(plan))
+    cubin, symbols, report = program(plan.file, job.arch, [name], defined, _before(plan))
     made = kernel(
         job, "frontier", cubin, report, symbols[name], specialisation=plan.label,
         cols_held=plan.cols_held(ELEMENT_BYTES[job.dtype]), edges=bool(plan.edges),

@@ -165,8 +165,16 @@ def _measured(request: Request, gpu: str) -> Shape | None:
         # Beyond the last width only what no thread has to hold.
         shape = entries[min(index, len(entries) - 1)].shape
         if (index < len(entries) or shape.regime == "chunks") and possible(shape, request):
+            if edges != request.edges and rows != MANY and shape.regime == "chunks":
+                shape = _dealt_apart(request, gpu) or shape
             return shape if shape.early else _in_time(shape, request)
     return None
+
+
+def _dealt_apart(request: Request, gpu: str) -> Shape | None:
+    """What deals out many such rows: it is launched alike for few, and was measured with slices."""
+    shape = _measured(replace(request, rows=MANY), gpu)
+    return shape if shape and shape.regime == "chunks" else None
 
 
 def _in_time(shape: Shape, request: Request) -> Shape:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.findings import told
-from experiments.sanitize import NAMES
-from experiments.sanitizer import PLANTED, TOOLS
+from experiments.sanitizer import NAMES, PLANTED, TOOLS
 from tests.commands import module
 from tests.experiments.watched import sanitized
 

@@ -15,9 +15,8 @@ from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal,
 from experiments.goals import Evidence, Found, evaluate, find, outcome, with_rivals
 from experiments.layout import LAYOUTS
 from experiments.outcomes import GOALS, markdown
-from experiments.sanitize import NAMES
+from experiments.sanitizer import NAMES, TOOLS
 from experiments.sanitizer import OPERATORS as WATCHED
-from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import SANITIZER, read_csv, validated
 from experiments.tidy import tidy

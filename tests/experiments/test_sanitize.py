@@ -1,5 +1,6 @@
 """What is watched, what is made of it, and the whole command with a stand-in for the tool."""
 
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,9 @@ from experiments import placed, sanitize
 from experiments.family.fingerprint import sha256_of
 from experiments.launches import Gpu
 from experiments.layout import LAYOUTS, Layout
-from experiments.sanitize import NAMES, Run, judged
+from experiments.sanitize import Run, judged
 from experiments.sanitized import FAULTS, FAULTS_FILE, cases
-from experiments.sanitizer import FILTERS, OPERATORS, PLANTED, TOOLS
+from experiments.sanitizer import FILTERS, NAMES, OPERATORS, PLANTED, RINGS, TOOLS
 from experiments.tables import SANITIZER, read_csv, validated
 from kernels.cuda_compiler import program
 from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES
@@ -155,7 +156,7 @@ def stand_in(folder: Path, findings: dict[str, str]) -> None:
     tool = folder / "compute-sanitizer"
     tool.write_text(
         f"#!{sys.executable}\n"
-        "import sys\n"
+        "import os, sys\n"
         "from pathlib import Path\n"
         "words = sys.argv[1:]\n"
         "if words == ['--version']:\n"
@@ -164,7 +165,7 @@ def stand_in(folder: Path, findings: dict[str, str]) -> None:
         f"found, other = {FOUND!r}, { {**SILENT, **findings}!r}\n"
         "name, log = words[1], Path(words[words.index('--log-file') + 1])\n"
         f"log.write_text((found if {PLANTED!r} in words else other)[name])\n"
-        "print('launched', words[words.index('--') + 4])\n"
+        "print('launched', words[words.index('--') + 4], os.environ.get('SOFTMAX_DEFINES'))\n"
     )
     tool.chmod(0o755)
 
@@ -194,11 +195,17 @@ def test_a_clean_run_has_a_row_for_every_tool_and_regime(
     assert (made.loc[made["regime"] == PLANTED, "errors"] > 0).all()
     by_name = made.drop_duplicates("regime").set_index("regime")[["variant", "kernel_sha256"]]
     codes = {str(name): tuple(told) for name, told in by_name.iterrows()}
-    assert {codes[name] for name in (*REGIMES, PLANTED)} == {("frontier", fingerprint("frontier"))}
+    of_frontier = {codes[name] for name in (*REGIMES, RINGS, PLANTED)}
+    assert of_frontier == {("frontier", fingerprint("frontier"))}
     assert all(codes[name] == (name, sha256_of(name)) for name in OPERATORS)
     assert set(made["sanitizer"]) == {"Compute Sanitizer 2025.3.1.0"}
     assert log.read_text().count("SUMMARY") > len(made)
-    assert "launched chunks" in log.read_text()
+    launched = re.findall("launched (.*)", log.read_text())
+    assert sorted(launched) == sorted(
+        f"{name} {'EACH_LANE_ARRIVES' if (tool, name) == ('racecheck', RINGS) else None}"
+        for tool in TOOLS
+        for name in (*NAMES, PLANTED)
+    )
 
 
 @pytest.mark.usefixtures("gpu")
@@ -223,7 +230,7 @@ def test_what_is_found_is_kept_and_ends_the_command(
 def test_a_name_that_is_none_is_refused_with_those_that_are():
     done = module("experiments.sanitized", "rows")
     assert done.returncode == 2
-    known = ", ".join((*REGIMES, *OPERATORS, PLANTED))
+    known = ", ".join((*NAMES, PLANTED))
     assert done.stdout == f"unknown regime or operator 'rows'; known: {known}\n"
 
 

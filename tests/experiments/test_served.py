@@ -19,9 +19,6 @@ OTHERWISE = {
         Place("float32", 128, 2**20, layout): OF_FEW
         for layout in (CONTIGUOUS, "stride N + 1", "one element off")
     },
-    # Few slices go by few rows that lie alike, whose shape is 0.919 of copy for slices where the
-    # one that was measured for them is 0.950: _measured in select.py looks at the number first.
-    Place("float32", 128, 2**20, "sliced input"): OF_FEW + ", and lie alike",
 }
 
 

@@ -5,8 +5,8 @@ from collections.abc import Collection
 import pandas as pd
 
 from experiments.layout import LAYOUTS, points
-from experiments.sanitize import NAMES, Run, table
-from experiments.sanitizer import PLANTED, TOOLS
+from experiments.sanitize import Run, table
+from experiments.sanitizer import NAMES, PLANTED, TOOLS
 from experiments.tables import LAYOUTS as LAYOUTS_TABLE
 from experiments.tables import validated
 from tests.experiments.counted import COMMIT

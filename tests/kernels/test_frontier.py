@@ -164,6 +164,13 @@ def test_what_was_not_measured_goes_by_what_is_nearest():
     assert select(replace(request, rows=16, cols=200_000), DEFAULT).regime == "grid"
     measured = table(DEFAULT)["float32", APART, MANY][0].shape
     assert select(replace(request, cols=first // 2 + 1), DEFAULT) == measured
+    # But few that are dealt out go as many do, wherever these are dealt out too.
+    few = replace(request, rows=128, cols=2**20)
+    assert select(few, DEFAULT) == select(replace(few, rows=10**6), DEFAULT)
+    assert select(few, DEFAULT) != select(replace(few, edges=ALIKE), DEFAULT)
+    clusters = replace(request, dtype="bfloat16", rows=128, cols=262_144)
+    assert select(clusters, DEFAULT) == select(replace(clusters, edges=ALIKE), DEFAULT)
+    assert select(replace(clusters, rows=10**6), DEFAULT).regime != "chunks"
     # Batches of them go as many rows do, and not as batches that lie alike.
     wide = replace(request, rows=2048, cols=50_256)
     assert select(wide, DEFAULT) == select(replace(wide, rows=10**6), DEFAULT)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.listing import digest
-from experiments.sanitize import NAMES
+from experiments.sanitizer import NAMES
 from tests.experiments.watched import sanitized
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import GPU, SOURCE, forget
