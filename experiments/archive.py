@@ -18,7 +18,7 @@ import pandas as pd
 import pandera.pandas as pa
 import typer
 
-from experiments import listing
+from experiments import launched, listing
 from experiments.anonymous import copied
 from experiments.family import archived
 from experiments.family.fingerprint import sha256_by_name
@@ -141,12 +141,13 @@ def pack(
     if earlier:
         told = json.dumps({**facts, "earlier": earlier}, indent=2)
         (new / "hardware.json").write_text(told + "\n")
-    lines = [f"{listing.digest(new / name)}  {name}\n" for name in paths]
+    names = [*paths, *_launched(new, folder)]
+    lines = [f"{listing.digest(new / name)}  {name}\n" for name in names]
     (new / listing.SUMS).write_text("".join(lines))
     new.chmod(0o755)
     shutil.rmtree(folder, ignore_errors=True)
     new.rename(folder)
-    print(f"{folder}: {len(paths)} files, {size:,} bytes")
+    print(f"{folder}: {len(names)} files, {size:,} bytes")
     if kept:
         print(f"kept, as measured before: {', '.join(kept)}")
     if stale:
@@ -155,8 +156,21 @@ def pack(
         print(f"not made again: {', '.join(tables)}")
     if missing:
         print(f"not measured, and left out: {', '.join(missing)}")
-    if gone := sorted(recorded.keys() - paths.keys()):
+    if gone := sorted(recorded.keys() - {*names}):
         print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
+
+
+def _launched(new: Path, folder: Path) -> list[str]:
+    """Write what the rows in ``new`` launched, of what ``folder`` knows too; the file, if any."""
+    try:
+        table = launched.record(new, folder / launched.NAME)
+    except launched.BadRecord as error:
+        shutil.rmtree(new)
+        _refuse(str(error))
+    if table.empty:
+        return []
+    launched.write(table, new)
+    return [launched.NAME]
 
 
 def current(folder: Path) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pandera.pandas as pa
 
-from experiments.family.fingerprint import sha256_by_name
 from experiments.layout import CONTIGUOUS, Place, points
+from experiments.stale import gpu_beside, stale
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import POINT, PROFILE, read_csv, validated
 from kernels.registry import BY_NAME
@@ -100,6 +100,6 @@ def read_counts(path: Path) -> pd.DataFrame:
 
 
 def read_beside(path: Path, schema: pa.DataFrameSchema) -> pd.DataFrame:
-    """The same for the table of ``schema`` in ``path``."""
+    """The same for the table of ``schema`` in ``path``, whose hardware.json lies beside it."""
     table = validated(schema, read_csv(path))
-    return table.assign(stale=table["variant"].map(sha256_by_name) != table["kernel_sha256"])
+    return table.assign(stale=stale(table, gpu_beside(path)))

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 
+from experiments.launched import Gpu
 from experiments.layout import Layout
 from experiments.pool import pool
 from kernels.compiled import CompileError, Job
@@ -16,14 +17,6 @@ from kernels.frontier.select import Request, select
 from kernels.launch import architecture
 from kernels.names import slug
 from kernels.registry import ELEMENT_BYTES
-
-
-class Gpu(NamedTuple):
-    """What shapes are chosen for; ``name`` is a slug, ``arch`` 90 for sm_90."""
-
-    name: str
-    arch: int
-    multiprocessors: int
 
 
 def present() -> Gpu:

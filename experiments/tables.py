@@ -6,6 +6,8 @@ ACCURACY  one row a (variant, dtype, kind of input, shape); results/<source>/acc
 PROFILE   one row a (variant, point, layout), all launches together; results/<source>/profile.csv
 SANITIZER one row a (tool, regime of the frontier or operator); results/<source>/sanitizer.csv
 LAYOUTS   one row a (variant, layout, point); results/<source>/layouts.csv
+LAUNCHED  one row a (kernel_sha256, variant, layout, point); experiments/archive/<gpu>/launched.csv:
+          its schema is in experiments/launched.py, which earlier commits run as it is
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes).
 """

@@ -16,7 +16,9 @@ import numpy as np
 import pandas as pd
 import typer
 
+from experiments.launched import BadRecord
 from experiments.nvml import SLOWING
+from experiments.stale import labelled, stale
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import (
     DEVICE_TIMERS,
@@ -30,7 +32,6 @@ from experiments.tables import (
     useful_bytes,
     validated,
 )
-from kernels.fingerprint import sha256_now
 from kernels.registry import BY_NAME
 
 CEILINGS = tuple(v.name for v in BY_NAME.values() if v.ceiling)
@@ -61,7 +62,7 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     table = pd.concat([_summaries(timed), _unmeasured(stopped)], ignore_index=True)
     table = table.sort_values(["variant", "timer", *POINT])
     table.insert(0, "sweep", raw["sweep"].iloc[0])
-    table["stale"] = _stale(raw).reindex(table["variant"]).fillna(False).to_numpy()
+    table = table.merge(_stale(raw), on=KEYS, how="left")
     return validated(TIDY, table[list(TIDY.columns)].reset_index(drop=True))
 
 
@@ -172,13 +173,12 @@ def _unmeasured(stopped: pd.DataFrame) -> pd.DataFrame:
     return table.assign(n_blocks=0, n_samples=0, tuned="")
 
 
-def _stale(raw: pd.DataFrame) -> pd.Series:
-    """By variant, whether its code differs from what was measured."""
-    recorded = raw.groupby("variant")["kernel_sha256"].agg(set)
-    changed = {n: found != {sha256_now(n.removesuffix(AGAIN))} for n, found in recorded.items()}
-    stale = pd.Series(changed, dtype=bool)
-    stale["copy"] = any(stale.get(name, False) for name in CEILINGS)
-    return stale
+def _stale(raw: pd.DataFrame) -> pd.DataFrame:
+    """Whether any sample of a row is stale, by KEYS; of copy, any of a ceiling."""
+    old = raw[KEYS].assign(stale=stale(raw))
+    old["timer"] = old["timer"].replace(dict.fromkeys(DEVICE_TIMERS, "device"))
+    old = pd.concat([old, old[old["variant"].isin(CEILINGS)].assign(variant="copy")])
+    return old.groupby(KEYS, as_index=False)["stale"].any()
 
 
 def main(
@@ -188,6 +188,9 @@ def main(
     """Write the tidy table of a raw file."""
     try:
         table = tidy(read_raw(raw))
+    except BadRecord as error:
+        print(error)
+        raise typer.Exit(2) from error
     except BadTable as error:
         print(f"{raw} is not a raw table of this project: {error}. Measure or ingest it again.")
         raise typer.Exit(2) from error
@@ -196,9 +199,9 @@ def main(
     for share in ("throttled_share", "contended_share"):
         if flagged := int((table[share] > 0).sum()):
             print(f"{flagged} of {len(table)} rows hold samples that count in {share}")
-    stale = sorted(table.loc[table["stale"], "variant"].unique())
-    if stale:
-        print(f"stale, measured with earlier code: {', '.join(stale)}")
+    if old := labelled(table["stale"], table["variant"]):
+        told = ", ".join(name + part for name, part in old.items())
+        print(f"stale, measured with earlier code: {told}")
 
 
 if __name__ == "__main__":

@@ -99,8 +99,9 @@ def main(
         every = data["dtype"].nunique()
         # What is skipped in one dtype is an empty cell; in all of them it would be an empty line.
         missing = {n: d for n, d in page.skipped_dtypes(data).items() if len(d) == every}
-        note = [words, *page.origin(page.hardware_of(table, hardware)), *page.idle(missing, every)]
-        note += [*fewer(data), *page.outdated(data)]
+        facts = page.hardware_of(table, hardware)
+        note = [words, *page.origin(facts), *page.idle(missing, every)]
+        note += [*fewer(data), *page.outdated(data, facts)]
         done = data[~data["variant"].isin(missing)]
         page.save(panels(done), " · ".join(note), stem, tall=TALL)
 

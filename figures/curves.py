@@ -92,11 +92,16 @@ def _by_variant(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _curve(ax: Axes, name: str, points: pd.DataFrame, x: str, y: str, low: str, high: str) -> None:
-    style, stale = look(name), bool(points["stale"].any())
+    style, old = look(name), points[points["stale"]]
+    every = len(old) == len(points)
     # The ceiling lies under the curves that touch it.
-    line = style.line(points[x], points[y], hollow=stale)
-    line.set(label=f"_{name}{' stale' if stale else ''}", zorder=1.9 if not style.marker else 2.1)
+    line = style.line(points[x], points[y], hollow=every)
+    line.set(label=f"_{name}{' stale' if every else ''}", zorder=1.9 if not style.marker else 2.1)
     ax.add_line(line)
+    if 0 < len(old) < len(points):
+        marks = style.line(old[x], old[y], hollow=True)
+        marks.set(label=f"_{name} stale", linestyle="", zorder=2.15)
+        ax.add_line(marks)
     ax.fill_between(
         points[x], points[low], points[high], color=style.colour, alpha=0.25, linewidth=0
     )

@@ -50,12 +50,8 @@ def main(
         data = page.read_valid(table, FIRST_CALLS, "a table of first calls", ADVICE)
         skipped = page.idle(page.skipped_dtypes(data), data["dtype"].nunique())
         words = "each variant's first call of all starts its compiler too"
-        note = [
-            words,
-            *page.origin(page.hardware_of(table, hardware)),
-            *skipped,
-            *page.outdated(data),
-        ]
+        facts = page.hardware_of(table, hardware)
+        note = [words, *page.origin(facts), *skipped, *page.outdated(data, facts)]
         page.save(panels(data[data["status"] == "ok"]), " · ".join(note), stem)
 
 

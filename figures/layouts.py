@@ -69,10 +69,9 @@ def main(
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
         data = page.read_valid(table, TABLE, "a table of layouts", ADVICE)
-        facts = page.origin(page.hardware_of(table, hardware))
-        page.save(
-            panels(data), " · ".join([WORDS, *facts, *stopped(data), *page.outdated(data)]), stem
-        )
+        facts = page.hardware_of(table, hardware)
+        note = [WORDS, *page.origin(facts), *stopped(data), *page.outdated(data, facts)]
+        page.save(panels(data), " · ".join(note), stem)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,13 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
 from experiments.hardware import of_sweep
+from experiments.launched import BadRecord
+from experiments.stale import labelled, stale
 from experiments.tables import TIDY, BadTable, read_csv, validated
 from figures import overlay
 from figures.curves import STOPS
 from figures.look import drawn, in_order, look
-from kernels.fingerprint import sha256_now
+from kernels.names import slug
 from kernels.registry import DTYPES
 
 HERE = Path(__file__).parent
@@ -186,10 +188,17 @@ def idle(skipped: Mapping[str, tuple[str, ...]], every: int) -> list[str]:
     return [f"skipped {places[d]}: {', '.join(names)}" for d, names in labels.items()]
 
 
-def outdated(table: pd.DataFrame) -> list[str]:
-    """A part of a stamp that names the variants whose code has changed since, if there are any."""
-    changed = table.loc[table["variant"].map(sha256_now) != table["kernel_sha256"], "variant"]
-    labels = [look(name).label for name in in_order(changed)]
+def outdated(table: pd.DataFrame, hardware: dict[str, Any]) -> list[str]:
+    """A part of a stamp that names the variants with stale rows, if there are any.
+
+    Raises BadInput.
+    """
+    try:
+        changed = stale(table, slug(hardware["gpu"] or ""))
+    except BadRecord as error:
+        raise BadInput(str(error)) from error
+    parts = labelled(changed, table["variant"])
+    labels = [look(name).label + parts[name] for name in in_order(parts)]
     return [f"stale, measured with earlier code: {', '.join(labels)}"] if labels else []
 
 
@@ -261,10 +270,12 @@ def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legen
     tables = [
         overlay.apart(panel.table)[0] for panels in grid for panel in panels if panel.in_legend
     ]
-    stale = {name for t in tables if "stale" in t for name in t.loc[t["stale"], "variant"]}
+    told = [t for t in tables if "stale" in t]
+    fresh = {name for t in told for name in t.loc[~t["stale"], "variant"]}
+    hollow = {name for t in told for name in t["variant"]} - fresh
     handles: dict[str, Any] = {}
     for name in in_order(name for table in tables for name in table["variant"]):
-        handles[look(name).label] = look(name).line([], [], hollow=name in stale)
+        handles[look(name).label] = look(name).line([], [], hollow=name in hollow)
     handles |= _stop_handles(axes)
     for ax in axes:
         extra, labels = ax.get_legend_handles_labels()

@@ -19,7 +19,8 @@ import typer
 import yaml
 
 from experiments.claims import BUILD
-from kernels.fingerprint import sha256_now
+from experiments.launched import BadRecord
+from experiments.stale import gpu_beside, stale
 from kernels.registry import ROOT
 from paper.complete import expected
 
@@ -109,7 +110,7 @@ def _fact(wanted: Mapping[str, Any], path: Path) -> dict[str, Any]:
         value = row[column]
         if set(ends := INTERVALS.get(column, ("", ""))) <= set(done):
             low, high = (float(row[end]) for end in ends)
-    return {**_written(value, wanted["as"]), "low": low, "high": high, "stale": _stale(done)}
+    return {**_written(value, wanted["as"]), "low": low, "high": high, "stale": _stale(done, path)}
 
 
 @cache
@@ -158,12 +159,15 @@ def _said(where: Mapping[str, Any] | pd.Series) -> str:
     return ", ".join(f"{column} {value}" for column, value in where.items())
 
 
-def _stale(rows: pd.DataFrame) -> bool:
+def _stale(rows: pd.DataFrame, path: Path) -> bool:
+    """Whether any of ``rows``, of the table in ``path``, is.  Raises BadFact."""
     if "stale" in rows:
         return bool(rows["stale"].any())
     if {"variant", "kernel_sha256"} <= set(rows):
-        pairs = rows[["variant", "kernel_sha256"]].drop_duplicates().itertuples(index=False)
-        return any(sha256_now(name) != sha for name, sha in pairs)
+        try:
+            return bool(stale(rows, gpu_beside(path)).any())
+        except BadRecord as error:
+            raise BadFact(str(error)) from error
     return "outcome" in rows and bool((rows["outcome"] == "stale").any())
 
 

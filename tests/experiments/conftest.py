@@ -1,16 +1,23 @@
-"""A finished run, and the archive that it makes."""
+"""A finished run, and the archive that it makes; records of launches, and kernels to edit."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from experiments import launched, stale
 from experiments.archive import pack
+from experiments.launched import NAME, launched_sha256
 from experiments.tables import write_raw
 from figures import TABLE_FIGURES
+from kernels.frontier import plans
 from tests.experiments.finished import FACTS, RAW_FILES, samples
 from tests.experiments.raw import raw
+from tests.experiments.recorded_launches import FACTS as H200_FACTS
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +47,49 @@ def results(finished: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def packed(finished: Path, tmp_path: Path) -> Path:
     return copytree(finished.with_name("archive"), tmp_path / "archive" / "test-gpu")
+
+
+@pytest.fixture
+def looked_up_again() -> Iterator[None]:
+    """What is known of launches and of their code is looked up once a process."""
+
+    def forget() -> None:
+        for known in (launched_sha256, launched._device_code, launched._host_code, stale.records):
+            known.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Adds a line to a file of a copy of the frontier's device code."""
+    monkeypatch.setattr(plans, "HERE", copytree(plans.HERE, tmp_path / "frontier"))
+
+    def add(name: str, line: str) -> None:
+        path = plans.HERE / name
+        path.write_text(f"{path.read_text()}\n{line}\n")
+        launched_sha256.cache_clear()
+        launched._device_code.cache_clear()
+
+    return add
+
+
+@pytest.fixture
+def archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked_up_again: None
+) -> Callable[..., Path]:
+    """Makes an archive of ``facts`` with a record, among those that are looked into."""
+    monkeypatch.setattr(stale, "ARCHIVES", tmp_path / "archive")
+
+    def made(
+        table: pd.DataFrame, facts: dict[str, Any] = H200_FACTS, name: str = "nvidia-h200"
+    ) -> Path:
+        folder = tmp_path / "archive" / name
+        folder.mkdir(parents=True)
+        (folder / "hardware.json").write_text(json.dumps(facts))
+        table.to_csv(folder / NAME, index=False)
+        return folder
+
+    return made

@@ -85,6 +85,21 @@ def test_skipped_wrong_and_stale_points_are_seen(name: str, tidy):
     assert "skipped / wrong" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_of_a_curve_only_the_stale_points_are_hollow(tidy):
+    table = tidy("vocab_scaling")
+    old = (table["variant"] == "triton_row") & (table["cols"] > 20_000)
+    figure, grid = figure_of("vocab_scaling", table.assign(stale=old))
+    for panel, ax in zip((p for row in grid for p in row), figure.axes, strict=True):
+        mine = only(panel.table, variant="triton_row", status="ok", timer="device")
+        (curve,), (marks,) = lines(ax, "_triton_row"), lines(ax, "_triton_row stale")
+        assert sorted(xs(curve)) == sorted(mine["cols"])
+        assert sorted(xs(marks)) == sorted(mine.loc[mine["cols"] > 20_000, "cols"])
+        assert curve.get_markerfacecolor() != "white" == marks.get_markerfacecolor()
+        assert marks.get_linestyle() == "None"
+    faces = [getattr(h, "get_markerfacecolor", str)() for h in figure.legends[0].legend_handles]
+    assert "white" not in faces
+
+
 @pytest.mark.parametrize("name", SWEPT)
 def test_marks_lie_inside_their_panel_and_below_the_data(name: str, tidy):
     figure, _ = figure_of(name, tidy(FIGURES[name]))

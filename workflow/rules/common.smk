@@ -91,6 +91,20 @@ def archived_counts(wildcards):
     return [f"results/{folder}/{name}" for name in names]
 
 
+# Whether a row is stale follows from what the kernels are, and from what archives know of launches.
+STALENESS = [
+    *KERNELS,
+    *sorted(map(str, Path("kernels/frontier").glob("tables/*.json"))),
+    "experiments/stale.py",
+    "experiments/launched.py",
+    *(
+        f"experiments/archive/{gpu}/launched.csv"
+        for gpu, files in RECORDED.items()
+        if "launched.csv" in files
+    ),
+]
+
+
 # A kernel's code decides whether it is measured again, not the date of its file or a comment.
 FINGERPRINTS = {name: variant_sha256(v) for name, v in BY_NAME.items()}
 

@@ -30,7 +30,7 @@ rule profile_figure:
     """Draw what ncu counted, or what the archive has where it may not count."""
     input:
         STYLE,
-        KERNELS,
+        STALENESS,
         "figures/profiled.py",
         "figures/{figure}.py",
         table="results/{source}/profile.csv",

@@ -1,7 +1,7 @@
 rule tidy:
     """Medians, in-block ratios and intervals of a sweep."""
     input:
-        KERNELS,
+        STALENESS,
         "experiments/tidy.py",
         "experiments/tables.py",
         raw="results/{source}/raw/{sweep}.csv.gz",
