@@ -1,6 +1,7 @@
 """A row is stale where other code is launched at its place; what callers wait for, by all of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from experiments.layout import CONTIGUOUS, Place
 from experiments.tables import write_raw
 from experiments.tidy import main, tidy
 from figures import page
-from kernels.frontier.plans import Shape
 from kernels.frontier.select import select
 from paper.facts import BadFact, found
 from tests.experiments.raw import Row, raw, row, stopped
@@ -82,7 +82,9 @@ def test_another_choice_makes_its_place_stale(archives: Made, monkeypatch: pytes
 
     def other(asked, gpu):
         shape = select(asked, gpu)
-        return Shape("stream", (1024,)) if shape.regime == "cluster" else shape
+        if shape.regime != "cluster":
+            return shape
+        return replace(shape, sizes=(*shape.sizes[:-1], shape.sizes[-1] + 1))
 
     monkeypatch.setattr(launched, "select", other)
     assert of_places() == {**EVERYWHERE, "cluster": True}
@@ -108,6 +110,7 @@ def test_tables_that_name_no_environment_are_of_a_gpu(archives: Made):
     assert stale.stale(table).all()
     assert stale.stale(table, "nvidia-a100").all()
     assert not stale.stale(table.iloc[:1].drop(columns="layout"), "nvidia-h200").any()
+    assert stale.stale(table.assign(status="skipped"), "nvidia-h200").all()
     assert stale.stale(table.assign(first_ms=1.0), "nvidia-h200").all()
     assert stale.stale(table[["variant", "kernel_sha256"]], "nvidia-h200").all()
 
