@@ -16,7 +16,7 @@ from experiments.listing import SUMS
 from kernels.names import slug
 from workflow import machine
 from workflow.machine import DEFAULT_ARCHIVE, DRIVER, ROOT, Gpu
-from workflow.minutes import full_run
+from workflow.minutes import full_run, times_all_of
 
 ARCHIVES = ROOT / "experiments" / "archive"
 RESULTS_GB = 1
@@ -246,8 +246,10 @@ def outlook(gpu: Gpu | None) -> str:
             "make smoke and make test run here too; the targets archive, update_archive and tune "
             "need a GPU"
         )
-    timed = next((name for name in (slug(gpu.name), DEFAULT_ARCHIVE) if name in recorded()), "")
-    took = full_run(ARCHIVES / timed) if timed else 0.0
+    own, other = ARCHIVES / slug(gpu.name), ARCHIVES / DEFAULT_ARCHIVE
+    # An archive that holds a part of the sweeps does not tell how long all of them take.
+    timed = own.name if times_all_of(own, other) else other.name
+    took = full_run(ARCHIVES / timed)
     wait = f": {took:.0f} minutes on {timed}, checks included" if took else ""
     return (
         f"make (or snakemake --cores 1) measures every sweep on {gpu.name} and draws it{wait}\n"

@@ -35,3 +35,9 @@ def minutes(archive: Path) -> dict[str, float]:
 def full_run(archive: Path) -> float:
     """Minutes of the checks and every sweep; 0 where no time was recorded."""
     return sum(value for name, value in minutes(archive).items() if name not in BY_NAME)
+
+
+def times_all_of(archive: Path, other: Path) -> bool:
+    """Whether ``archive`` has times, and of each part of a full run that ``other`` has one of."""
+    mine, parts = minutes(archive), minutes(other).keys() - {*BY_NAME}
+    return bool(mine) and parts <= mine.keys()

@@ -165,18 +165,28 @@ def test_a_gpu_that_is_ready_and_what_may_be_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_which_runs_are_recorded():
-    assert checkup.archived(H200).level == OK
-    # An H100 has an archive, which holds no sweep so far.
-    for name in ("NVIDIA A100", "NVIDIA H100 80GB HBM3"):
-        other = checkup.archived(Gpu(name, "580"))
-        assert other.level == NOTE
-        assert "recorded: nvidia-h200)" in other.text
+    for name in (H200.name, "NVIDIA H100 80GB HBM3"):
+        assert checkup.archived(Gpu(name, "580")).level == OK
+    other = checkup.archived(Gpu("NVIDIA A100", "580"))
+    assert other.level == NOTE
+    assert "recorded: nvidia-h100-80gb-hbm3, nvidia-h200)" in other.text
+
+
+def test_an_archive_without_a_sweep_is_no_recorded_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(checkup, "ARCHIVES", tmp_path)
+    for name, holds in (("nvidia-a100", "family"), ("nvidia-h200", "raw")):
+        (tmp_path / name / holds).mkdir(parents=True)
+        (tmp_path / name / "SHA256SUMS").touch()
+    assert checkup.recorded() == ["nvidia-h200"]
 
 
 def test_what_is_to_be_expected():
     assert "draws the run recorded on nvidia-h200" in checkup.outlook(None)
     minutes = f"{checkup.full_run(checkup.ARCHIVES / 'nvidia-h200'):.0f} minutes on nvidia-h200"
     assert minutes in checkup.outlook(H200)
+    # An H100's archive holds a part of the sweeps.
     for other in ("NVIDIA A100", "NVIDIA H100 80GB HBM3"):
         assert minutes in checkup.outlook(Gpu(other, "580"))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.minutes import BadBenchmark, full_run, minutes
+from workflow.minutes import BadBenchmark, full_run, minutes, times_all_of
 
 
 def benchmark(folder: Path, name: str, text: str) -> None:
@@ -18,6 +18,18 @@ def test_minutes_and_their_sum(tmp_path: Path):
         benchmark(tmp_path, name, f"s\th:m:s\n{seconds}.0\t0:01:00\n")
     assert minutes(tmp_path) == {"prepare": 0.5, "launch": 1.5, "profile": 10, "sanitizer": 1}
     assert full_run(tmp_path) == 2
+
+
+def test_a_part_of_the_sweeps_does_not_time_all(tmp_path: Path):
+    part, whole = tmp_path / "part", tmp_path / "whole"
+    for folder, names in ((part, ("prepare",)), (whole, ("prepare", "launch", "profile"))):
+        folder.mkdir()
+        assert not times_all_of(folder, whole)
+        for name in names:
+            benchmark(folder, name, "s\n60\n")
+    assert not times_all_of(part, whole)
+    benchmark(part, "launch", "s\n60\n")  # and not what is asked for by name
+    assert times_all_of(part, whole)
 
 
 @pytest.mark.parametrize("text", ["", "s\th:m:s\n", "seconds\n1\n", "s\nnever\n"])
