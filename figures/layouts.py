@@ -29,17 +29,23 @@ SPREAD = 0.1  # of the distance of two widths, between two layouts
 
 
 def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """Fraction of copy by width, a mark with its interval a layout, for a table of one dtype."""
+    """Fraction of copy by width, a mark with its interval a layout, for a table of one dtype.
+
+    What is ``stale`` has a hollow mark.
+    """
     widths = sorted(table["cols"].unique())
     for number, (name, (colour, marker)) in enumerate(LOOKS.items()):
         mine = table[(table["layout"] == name) & (table["status"] == "ok")]
         off = SPREAD * (number - (len(LOOKS) - 1) / 2)
-        value = mine["fraction_of_copy"]
+        value, at = mine["fraction_of_copy"], mine["cols"].map(widths.index) + off
         ax.errorbar(
-            [widths.index(cols) + off for cols in mine["cols"]], value,
+            at, value,
             yerr=[value - mine["fraction_low"], mine["fraction_high"] - value],
             fmt=marker, color=colour, label=name,
         )  # fmt: skip
+        if len(old := mine[mine["stale"]]):
+            white = {"color": colour, "markerfacecolor": "white", "zorder": 2.2}  # on the marks
+            ax.plot(at[old.index], value[old.index], marker, **white)
     ax.axhline(1.0, color="0.6", linewidth=0.6)
     ax.set_xticks(range(len(widths)), [f"{cols:,}" for cols in widths], rotation=45)
     ax.set(xlabel="columns N", ylabel="fraction of copy")
@@ -71,6 +77,7 @@ def main(
         data = page.read_valid(table, TABLE, "a table of layouts", ADVICE)
         facts = page.hardware_of(table, hardware)
         note = [WORDS, *page.origin(facts), *stopped(data), *page.outdated(data, facts)]
+        data["stale"] = page.staleness(data, facts)
         page.save(panels(data), " · ".join(note), stem)
 
 

@@ -188,16 +188,20 @@ def idle(skipped: Mapping[str, tuple[str, ...]], every: int) -> list[str]:
     return [f"skipped {places[d]}: {', '.join(names)}" for d, names in labels.items()]
 
 
+def staleness(table: pd.DataFrame, hardware: dict[str, Any]) -> pd.Series:
+    """Whether each row of ``table`` is stale.  Raises BadInput."""
+    try:
+        return stale(table, slug(hardware["gpu"] or ""))
+    except BadRecord as error:
+        raise BadInput(str(error)) from error
+
+
 def outdated(table: pd.DataFrame, hardware: dict[str, Any]) -> list[str]:
     """A part of a stamp that names the variants with stale rows, if there are any.
 
     Raises BadInput.
     """
-    try:
-        changed = stale(table, slug(hardware["gpu"] or ""))
-    except BadRecord as error:
-        raise BadInput(str(error)) from error
-    parts = labelled(changed, table["variant"])
+    parts = labelled(staleness(table, hardware), table["variant"])
     labels = [look(name).label + parts[name] for name in in_order(parts)]
     return [f"stale, measured with earlier code: {', '.join(labels)}"] if labels else []
 

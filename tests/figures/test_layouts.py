@@ -1,6 +1,7 @@
 """The figure of layouts: a mark with its interval for each, and a word on what has none."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
@@ -11,7 +12,7 @@ from tests.experiments.watched import placed_rows
 
 
 def test_every_layout_has_a_mark_at_every_width():
-    (panels,) = layouts.panels(placed_rows())
+    (panels,) = layouts.panels(placed_rows().assign(stale=False))
     assert [panel.title for panel in panels] == list(DTYPES)
     _, ax = plt.subplots()
     panels[0].draw(ax, panels[0].table)
@@ -23,6 +24,21 @@ def test_every_layout_has_a_mark_at_every_width():
         assert list(line.get_ydata()) == pytest.approx([value] * len(COLS))
         ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
         assert ends == [pytest.approx([value - 0.005, value + 0.004])] * len(COLS)
+    plt.close()
+
+
+def test_stale_rows_are_hollow():
+    table = placed_rows().assign(stale=False)
+    table = table[table["dtype"] == "float32"]
+    old = table.index[[2, 7]]
+    table.loc[old, "stale"] = True
+    _, ax = plt.subplots()
+    layouts.draw(ax, table)
+    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    marks = [c[0] for c in ax.containers if isinstance(c, ErrorbarContainer)]
+    assert all(line.get_zorder() > mark.get_zorder() for line in hollow for mark in marks)
+    drawn = [float(y) for line in hollow for y in np.asarray(line.get_ydata())]
+    assert sorted(drawn) == sorted(table.loc[old, "fraction_of_copy"])
     plt.close()
 
 

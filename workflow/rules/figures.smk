@@ -43,6 +43,7 @@ rule table_figure:
     """Draw a table that is no sweep: errors by kind of input, first calls, layouts."""
     input:
         STYLE,
+        STALENESS,
         "figures/{figure}.py",
         table=lambda wildcards: (
             f"results/{wildcards.source}/"
