@@ -38,7 +38,8 @@ NAME = "launched.csv"
 DIGITS = 16
 # Whose rows have a place; a first call (first_call.csv) waits for a compiler too.
 TABLES = ("accuracy.csv", "layouts.csv", "profile.csv")
-# They choose a shape, which counts itself, and compile what frontier.py asks for, and keep it.
+# They choose a shape, which counts itself, and hand what frontier.py asks for to program(), and
+# keep it: what they define beside it, for the sanitizer, is in no fingerprint of a launch.
 NOT_LAUNCHING = ("select.py", "compiler.py")
 KEY = ["kernel_sha256", "variant", "layout", "dtype", "rows", "cols"]
 _text: dict[str, Any] = {"coerce": True, "nullable": False}
@@ -74,7 +75,10 @@ class Gpu(NamedTuple):
 
 def gpu_of(facts: Mapping[str, Any]) -> Gpu | None:
     """The GPU of a hardware.json; None where that does not tell."""
-    if not {"compute_capability", "multiprocessors"} <= set(facts):
+    if not {"gpu", "compute_capability", "multiprocessors"} <= set(facts):
+        return None
+    known = facts["gpu"], facts["compute_capability"], facts["multiprocessors"]
+    if not all(known):  # nor of a CPU, nor where NVML did not say
         return None
     major, minor = facts["compute_capability"]
     return Gpu(slug(facts["gpu"]), 10 * major + minor, facts["multiprocessors"])
@@ -157,10 +161,12 @@ def read(path: Path) -> pd.DataFrame:
         ) from error
 
 
-def record(folder: Path, earlier: Path) -> pd.DataFrame:
-    """The record of the archive ``folder``, with what that in the file ``earlier`` has to keep.
+def record(folder: Path, earlier: Path | None = None) -> pd.DataFrame:
+    """The record of the archive ``folder``: what the file ``earlier`` has of its rows stays.
 
-    Of today's code what it launches, of other code what is known.  Raises BadRecord.
+    What else today's code measured is told by what it launches.  A fingerprint of the whole leaves
+    out the Python that all variants share, so that today's is no reason to tell an old row anew.
+    Raises BadRecord.
     """
     rows = _measured(folder)
     gpu = gpu_of(json.loads((folder / "hardware.json").read_text()))
@@ -170,9 +176,20 @@ def record(folder: Path, earlier: Path) -> pd.DataFrame:
         for r in rows[mine].itertuples()
     ])  # fmt: skip
     known = [now[now["launched_sha256"] != ""]]
-    if earlier.exists() and not mine.all():
-        known.append(read(earlier).merge(rows[~mine], on=KEY))
-    return pd.concat(known)[list(LAUNCHED.columns)].sort_values(KEY)
+    if earlier and earlier.exists():
+        known.insert(0, read(earlier).merge(rows, on=KEY))
+    table = pd.concat(known)[list(LAUNCHED.columns)].drop_duplicates(KEY)
+    return table.sort_values(KEY)
+
+
+def _refuse_unless_the_same(table: pd.DataFrame, folder: Path) -> None:
+    """Raise BadRecord where ``table`` has another launch than what this code tells of a row."""
+    told = table.merge(record(folder), on=KEY)
+    if other := int((told["launched_sha256_x"] != told["launched_sha256_y"]).sum()):
+        raise BadRecord(
+            f"{folder / NAME} has other launches than this code's at {other} of {len(told)} places "
+            "that it measured: it stays as it is; run the commit that measured, or measure again"
+        )
 
 
 def _measured(folder: Path) -> pd.DataFrame:
@@ -201,6 +218,7 @@ def main(folder: Annotated[Path, typer.Argument(help="experiments/archive/<gpu>"
     try:
         listed = sums(folder)
         table = record(folder, folder / NAME)
+        _refuse_unless_the_same(table, folder)
     except (BadArchive, BadRecord, OSError) as error:
         print(error)
         raise typer.Exit(2) from error

@@ -116,11 +116,13 @@ def _record(folder: Path) -> Record:
     try:
         facts = json.loads((folder / "hardware.json").read_text())
         gpu = gpu_of(facts)
-    except (OSError, ValueError) as error:
-        raise BadRecord(f"{folder}: {error}: check the archive out again") from error
+        runs = (*facts.get("earlier", {}), "")
+        environments = frozenset(environment_sha256(of_sweep(facts, run)) for run in runs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadRecord(
+            f"{folder / 'hardware.json'} is none of this project: {error!r}: check it out again"
+        ) from error
     if gpu is None:
         raise BadRecord(f"{folder / 'hardware.json'} does not tell what GPU {NAME} is of")
-    runs = (*facts.get("earlier", {}), "")
-    environments = frozenset(environment_sha256(of_sweep(facts, run)) for run in runs)
     launched = table.set_index(KEY)["launched_sha256"].to_dict()
     return Record(gpu, environments, launched)

@@ -256,6 +256,29 @@ def test_the_command_adds_what_this_code_measured(results: Path, packed: Path):
         assert verify(packed, NAME).read_bytes() == expected
 
 
+def test_a_line_is_not_told_anew_by_code_that_launches_otherwise(results: Path, packed: Path):
+    measured(results)
+    pack(results, packed)
+    table = read(packed / NAME)
+    table.loc[1, "launched_sha256"] = "0" * launched.DIGITS  # as other code would have it
+    table.to_csv(packed / NAME, index=False)
+    relist(packed)
+    done = module("experiments.launched", packed)
+    assert done.returncode == 2
+    assert len(done.stdout.splitlines()) == 1
+    assert "other launches than this code's at 1 of 3 places" in done.stdout
+    pack(results, packed)
+    pd.testing.assert_frame_equal(read(verify(packed, NAME)), table)
+
+
+@pytest.mark.parametrize("untold", ["gpu", "compute_capability", "multiprocessors"])
+def test_hardware_that_does_not_tell_its_gpu(untold: str):
+    facts = {"gpu": "NVIDIA H200", "compute_capability": [9, 0], "multiprocessors": 132}
+    assert launched.gpu_of(facts) == H200
+    assert launched.gpu_of({**facts, untold: None}) is None
+    assert launched.gpu_of({k: v for k, v in facts.items() if k != untold}) is None
+
+
 def test_the_command_says_in_one_line_what_it_lacks(packed: Path, tmp_path: Path):
     for folder, said in (
         (packed, "has no row of the frontier's that this code measured"),

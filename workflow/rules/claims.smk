@@ -79,6 +79,7 @@ rule claims:
 rule outcomes:
     """Say of every goal of the project's own where it is met; one that is not does not fail."""
     input:
+        STALENESS,
         [
             f"experiments/{name}.py"
             for name in (

@@ -57,6 +57,7 @@ rule profile_figure:
 rule limits_page:
     """Say what limits the project's kernels where a goal is missed or near, by ncu's counts."""
     input:
+        STALENESS,
         [
             f"experiments/{name}.py"
             for name in ("limits", "counts", "tables", "markdown")
