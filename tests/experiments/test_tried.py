@@ -97,18 +97,21 @@ def test_the_three_fastest_are_told_of_places_that_miss_a_goal(
             goal(dtype="float32", rows=8, cols=2**24, outcome="open"),
             goal(place="sliced input", cols=131_072, rows=2048),
             goal(place="sliced input", cols=2**20, rows=128, dtype="float32"),
+            goal(place="sliced input", cols=2**20, rows=8),
         ]), SHIPPED, H200,
     )  # fmt: skip
     lines = [line for line in told.splitlines() if line.startswith(("| bfloat16", "| float32"))]
-    assert len(lines) == 4
+    assert len(lines) == 5
     first = "| bfloat16 512 x 524,288 | 0.900: fraction | staged 512x16x3 | many x 524,288, "
     assert lines[0].startswith(first)
     assert lines[0].split(" | ")[4].count("; ") == 2
     assert "in no run that is kept | – | –" in lines[1]
     assert "sliced input" in lines[2]
     assert "edges apart" in lines[2]
-    assert " | **chunks 2048x6x8x16x1x1x6 edges apart** | " in lines[3]
-    assert not any("**" in line for line in lines[:3])
+    assert " | chunks 2048x6x8x16x1x2x2 edges apart | " in lines[3]
+    assert not any("**" in line for line in lines[:4])
+    # Few slices go by few rows that lie alike.
+    assert " | **grid 256x49x3 held=11 raw edges apart** | " in lines[4]
     # The page is a part of the goals', of this very table.
     path = tmp_path / "goals.csv"
     pd.DataFrame([goal()])[list(GOALS.columns)].to_csv(path, index=False)
