@@ -9,6 +9,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import torch
 
+# Torch has read that once: where a plugin of pytest imported it before, it has to be told.
+if "PYTEST_XDIST_WORKER" in os.environ and os.environ["OMP_NUM_THREADS"] == "1":
+    torch.set_num_threads(1)
+
 # Triton reads this when a kernel is defined, so it must stand before the first kernel's import.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
