@@ -25,7 +25,7 @@ from experiments.markdown import head, line
 from experiments.outcomes import between, read_outcomes
 from experiments.own import KIND, PUBLICATION, own
 from experiments.recorded import recorded_sweep
-from experiments.tables import BadTable, read_judged, validated
+from experiments.tables import BadTable, read_judged, reading, validated
 from experiments.verdict import VERDICTS, assess
 from kernels.registry import ARCHITECTURES
 
@@ -80,7 +80,7 @@ def evaluate(
 
     ``profile`` is what ncu counted, if it did.
 
-    Raises BadTable naming the file that is not a table of this project.
+    Raises BadFile where one is not a table of this project.
     """
     claims = tuple(claims)
     sweeps = sorted({c.measure.sweep for c in claims if c.measure.sweep})
@@ -112,10 +112,8 @@ def _resources(build_dir: Path) -> pd.DataFrame | None:
 
 
 def _counts(path: Path) -> pd.DataFrame:
-    try:
+    with reading(path):
         return whole(read_counts(path))
-    except (BadTable, OSError, ValueError) as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
 def read_verdicts(path: Path) -> pd.DataFrame:

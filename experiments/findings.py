@@ -14,7 +14,7 @@ import typer
 from experiments.counts import read_beside
 from experiments.markdown import head, line
 from experiments.sanitizer import PLANTED
-from experiments.tables import SANITIZER, BadTable
+from experiments.tables import SANITIZER, BadTable, reading
 
 HEADS = ["tool", "regime or operator", "launches", "columns", "errors", "warnings", "status"]
 
@@ -49,9 +49,10 @@ def main(
 ) -> None:
     """Print what the tools found."""
     try:
-        table = read_beside(path, SANITIZER)
-    except (BadTable, OSError, ValueError) as error:
-        print(f"{path} is not a table of the sanitizer's runs: {error}")
+        with reading(path, "a table of the sanitizer's runs"):
+            table = read_beside(path, SANITIZER)
+    except BadTable as error:
+        print(error)
         raise typer.Exit(2) from error
     print(told(table))
     raise typer.Exit(int((table["status"] != "ok").any()))

@@ -52,6 +52,7 @@ from experiments.tables import (
     PROFILE,
     SANITIZER,
     BadTable,
+    reading,
     validated,
 )
 from experiments.transformer import tables as trained
@@ -87,7 +88,7 @@ class Evidence:
 
     @classmethod
     def of(cls, folder: Path) -> "Evidence":
-        """From results/<source>.  Raises BadTable naming the file that is none."""
+        """From results/<source>.  Raises BadFile where one is no table."""
         names = {goal.source for goal in goals()} - {*TABLES, TRAINING}
         family = {name for name in names if name.startswith(FAMILY)}
         names -= family
@@ -102,30 +103,24 @@ def _table(folder: Path, name: str) -> pd.DataFrame | None:
     path = folder / f"{name}.csv"
     if not path.exists():
         return None
-    try:
+    with reading(path):
         return read_beside(path, TABLES[name])
-    except (BadTable, OSError, ValueError) as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
 def _of_operator(folder: Path, source: str) -> pd.DataFrame | None:
     path = folder / "family" / "tidy" / f"{source.removeprefix(FAMILY)}.csv"
     if not path.exists():
         return None
-    try:
+    with reading(path):
         return read_tidy(path)
-    except BadTable as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
 def _trained(path: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
-    try:
+    with reading(path):
         training = validated(trained.TRAINING, pd.read_csv(path))
         return summary(training).assign(code_commit=training["code_commit"].iloc[0])
-    except (BadTable, OSError, ValueError) as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
 
 
 def with_rivals(recorded: Recorded) -> Recorded:

@@ -12,7 +12,7 @@ import typer
 from experiments.counts import NEAR_LIMITS_NAMES, read_counts
 from experiments.layout import BY_NAME, CONTIGUOUS
 from experiments.markdown import head, line
-from experiments.tables import PLACE, BadTable
+from experiments.tables import PLACE, BadTable, reading
 from kernels.registry import DTYPES
 
 HEADS = [
@@ -83,9 +83,10 @@ def main(
 ) -> None:
     """Write what limits which kernel where."""
     try:
-        table = read_counts(path)
-    except (BadTable, OSError, ValueError) as error:
-        print(f"{path} is not a profile: {error}")
+        with reading(path, "a profile"):
+            table = read_counts(path)
+    except BadTable as error:
+        print(error)
         raise typer.Exit(2) from error
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(told(table))

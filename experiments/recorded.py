@@ -2,27 +2,25 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from experiments.estimate import Recorded
-from experiments.launched import BadRecord
 from experiments.sweeps import SWEEPS
-from experiments.tables import TIDY, BadTable, read_csv, read_raw, validated
+from experiments.tables import TIDY, read_csv, read_raw, reading, validated
 from experiments.tidy import tidy
 
 
 def recorded_sweep(sweep: str, raw_dir: Path, tidy_dir: Path | None) -> Recorded | None:
-    """The measured ``sweep``; None where there is no raw file.  Raises BadTable."""
+    """The measured ``sweep``; None where there is no raw file.  Raises BadFile."""
     path = raw_dir / f"{sweep}.csv.gz"
     if not path.exists():
         return None
-    try:
+    with reading(path):
         raw = read_raw(path)
-        if tidy_dir is None:
-            table = tidy(raw)
-        else:
-            path = tidy_dir / f"{sweep}.csv"
-            table = validated(TIDY, read_csv(path))
-    except BadRecord:  # says itself what is wrong
-        raise
-    except (BadTable, OSError, ValueError) as error:
-        raise BadTable(f"{path} is not a table of this project: {error}") from error
+        table = tidy(raw) if tidy_dir is None else _tidied(tidy_dir / f"{sweep}.csv")
     return Recorded.of(raw, table, SWEEPS[sweep].again, SWEEPS[sweep].points("full"))
+
+
+def _tidied(path: Path) -> pd.DataFrame:
+    with reading(path):
+        return validated(TIDY, read_csv(path))

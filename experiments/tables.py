@@ -13,6 +13,8 @@ Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 
 """
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +263,25 @@ def gbps(n_bytes: float, time_us: float) -> float:
 
 
 class BadTable(ValueError):
-    """A file or a frame is not the table that it should be; the message says why."""
+    """A file or a frame is not the table that it should be; the message says why.
+
+    That of a class of its own names the file, too.
+    """
+
+
+class BadFile(BadTable):
+    """A file is not the table that it should be."""
+
+
+@contextmanager
+def reading(path: Path, what: str = "a table of this project") -> Iterator[None]:
+    """What is wrong with ``path``, which should be ``what``, is raised as BadFile."""
+    try:
+        yield
+    except (BadTable, OSError, ValueError) as error:
+        if isinstance(error, BadTable) and type(error) is not BadTable:
+            raise  # it names the file, another one that is looked at beside this
+        raise BadFile(f"{path} is not {what}: {error}") from error
 
 
 def validated(schema: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:

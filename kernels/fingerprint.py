@@ -6,6 +6,7 @@ and a reworded comment makes none so.
 
 import ast
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -57,12 +58,18 @@ def cuda_sources(path: Path) -> list[Path]:
 
 
 def _cuda(path: Path) -> str:
+    # It imports this module.
+    from kernels.frontier.compiler import DEFINES
+
     def keep_strings(match: re.Match[str]) -> str:
         return " " if match[0].startswith("/") else match[0]
 
     lines: list[str] = []
     for source in cuda_sources(path):
         lines += _C_TOKENS.sub(keep_strings, source.read_text()).splitlines()
+    # What a tool has defined beside a kernel makes another one of it.
+    asked = os.environ.get(DEFINES, "").split()
+    lines[:0] = [f"#define {word}" for word in asked if any(word in line for line in lines)]
     # A directive ends with its line; elsewhere only the spaces between two words mean anything.
     directives = [" ".join(line.split()) for line in lines if line.lstrip().startswith("#")]
     code = " ".join(line for line in lines if not line.lstrip().startswith("#"))

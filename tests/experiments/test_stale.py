@@ -9,14 +9,17 @@ import pandas as pd
 import pytest
 import typer
 
-from experiments import launched, stale
+from experiments import launched, limits, stale
+from experiments.goals import Evidence
 from experiments.launched import NAME, launched_sha256
 from experiments.layout import CONTIGUOUS, Place
-from experiments.tables import write_raw
+from experiments.recorded import recorded_sweep
+from experiments.tables import BadTable, write_raw
 from experiments.tidy import main, tidy
 from figures import page
 from kernels.frontier.select import select
 from paper.facts import BadFact, found
+from tests.experiments.counted import counted
 from tests.experiments.raw import Row, raw, row, stopped
 from tests.experiments.recorded_launches import (
     EARLIER,
@@ -198,3 +201,12 @@ def test_a_damaged_record_is_named_in_one_line(
     wanted = {"table": "accuracy.csv", "column": "max_ulps", "take": "max", "as": "ratio"}
     with pytest.raises(BadFact, match=str(folder)):
         found({"it": {**wanted, "where": {"variant": "frontier"}}}, tmp_path)
+    (tmp_path / "frontier.csv.gz").write_bytes((tmp_path / "raw.csv.gz").read_bytes())
+    with pytest.raises(BadTable, match=f"^{folder}"):  # and of no other file
+        recorded_sweep("frontier", tmp_path, None)
+    counted().assign(kernel_sha256=EARLIER).to_csv(tmp_path / "profile.csv", index=False)
+    with pytest.raises(BadTable, match=f"^{folder}"):
+        Evidence.of(tmp_path)
+    with pytest.raises(typer.Exit):
+        limits.main(tmp_path / "profile.csv", tmp_path / "limits.md")
+    assert capsys.readouterr().out.startswith(str(folder))

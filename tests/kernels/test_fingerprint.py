@@ -7,6 +7,7 @@ import pytest
 
 from kernels import registry
 from kernels.fingerprint import cuda_sources, python_sources, variant_sha256
+from kernels.frontier.compiler import DEFINES
 from kernels.registry import VARIANTS, Launch, Variant, variant
 
 CUDA = """\
@@ -95,6 +96,19 @@ def test_a_changed_header_counts_and_its_comments_do_not(root: Path):
     assert cuda(root) == before
     (root / "cuda/help.cuh").write_text(HEADER.replace("return v", "return -v"))
     assert cuda(root) != before
+
+
+def test_what_is_defined_beside_a_kernel_counts_where_its_files_name_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (root / "cuda/help.cuh").write_text("#ifdef ASIDE\n#endif\n" + HEADER)
+    before = cuda(root)
+    monkeypatch.setenv(DEFINES, "ELSEWHERE")
+    assert cuda(root) == before
+    monkeypatch.setenv(DEFINES, "ELSEWHERE ASIDE")
+    assert cuda(root) != before
+    monkeypatch.setenv(DEFINES, "")
+    assert cuda(root) == before
 
 
 def test_headers_of_headers_count_once(root: Path):
