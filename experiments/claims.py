@@ -80,7 +80,7 @@ def evaluate(
 
     ``profile`` is what ncu counted, if it did.
 
-    Raises BadFile where one is not a table of this project.
+    Raises BadTable, which names the file that is none of this project.
     """
     claims = tuple(claims)
     sweeps = sorted({c.measure.sweep for c in claims if c.measure.sweep})

@@ -88,7 +88,7 @@ class Evidence:
 
     @classmethod
     def of(cls, folder: Path) -> "Evidence":
-        """From results/<source>.  Raises BadFile where one is no table."""
+        """From results/<source>.  Raises BadTable, which names the file that is none."""
         names = {goal.source for goal in goals()} - {*TABLES, TRAINING}
         family = {name for name in names if name.startswith(FAMILY)}
         names -= family

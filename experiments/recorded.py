@@ -11,7 +11,7 @@ from experiments.tidy import tidy
 
 
 def recorded_sweep(sweep: str, raw_dir: Path, tidy_dir: Path | None) -> Recorded | None:
-    """The measured ``sweep``; None where there is no raw file.  Raises BadFile."""
+    """The measured ``sweep``; None where there is no raw file.  Raises BadTable naming the file."""
     path = raw_dir / f"{sweep}.csv.gz"
     if not path.exists():
         return None

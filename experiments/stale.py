@@ -28,7 +28,7 @@ from experiments.launched import (
 )
 from experiments.layout import CONTIGUOUS, Place
 from experiments.sweeps.sweep import AGAIN
-from experiments.tables import DEVICE_TIMERS, POINT
+from experiments.tables import DEVICE_TIMERS, POINT, BadTable, reading
 from kernels.names import slug
 
 ARCHIVES = Path(__file__).with_name("archive")
@@ -69,9 +69,18 @@ def stale(table: pd.DataFrame, gpu: str = "") -> pd.Series:
 
 
 def gpu_beside(path: Path) -> str:
-    """The slug of the GPU in the hardware.json beside a table; empty where there is none."""
+    """The slug of the GPU in the hardware.json beside a table; empty where there is none.
+
+    Raises BadFile where that file tells none.
+    """
     hardware = path.with_name("hardware.json")
-    return slug(json.loads(hardware.read_text()).get("gpu") or "") if hardware.exists() else ""
+    if not hardware.exists():
+        return ""
+    with reading(hardware, "a source's hardware.json"):
+        facts = json.loads(hardware.read_text())
+        if not isinstance(facts, dict) or not isinstance(gpu := facts.get("gpu") or "", str):
+            raise BadTable("it names no GPU")
+    return slug(gpu)
 
 
 def labelled(stale_rows: pd.Series, names: pd.Series) -> dict[str, str]:

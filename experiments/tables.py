@@ -265,7 +265,7 @@ def gbps(n_bytes: float, time_us: float) -> float:
 class BadTable(ValueError):
     """A file or a frame is not the table that it should be; the message says why.
 
-    That of a class of its own names the file, too.
+    Its subclasses name the file.
     """
 
 
@@ -275,7 +275,7 @@ class BadFile(BadTable):
 
 @contextmanager
 def reading(path: Path, what: str = "a table of this project") -> Iterator[None]:
-    """What is wrong with ``path``, which should be ``what``, is raised as BadFile."""
+    """What is wrong with ``path``, which should be ``what``, is raised as one that names it."""
     try:
         yield
     except (BadTable, OSError, ValueError) as error:

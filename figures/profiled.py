@@ -12,8 +12,9 @@ import typer
 from matplotlib.axes import Axes
 
 from experiments.counts import NAMES, POINTS, read_counts, whole
+from experiments.launched import BadRecord
 from experiments.sweeps import Point
-from experiments.tables import POINT, BadTable
+from experiments.tables import POINT, BadFile, BadTable
 from experiments.tidy import CEILINGS
 from figures import page
 from figures.curves import STOPS
@@ -87,6 +88,8 @@ def read(path: Path) -> pd.DataFrame:
         return table[~table["variant"].isin(CEILINGS)]
     except FileNotFoundError as error:
         raise page.BadInput(f"{path} does not exist; expected a table there; {ADVICE}") from error
+    except (BadFile, BadRecord) as error:
+        raise page.BadInput(str(error)) from error
     except (BadTable, OSError, ValueError) as error:
         raise page.BadInput(f"{path} is not a profile: {error}; {ADVICE}") from error
 

@@ -19,8 +19,8 @@ import typer
 import yaml
 
 from experiments.claims import BUILD
-from experiments.launched import BadRecord
 from experiments.stale import gpu_beside, stale
+from experiments.tables import BadTable
 from kernels.registry import ROOT
 from paper.complete import expected
 
@@ -166,7 +166,7 @@ def _stale(rows: pd.DataFrame, path: Path) -> bool:
     if {"variant", "kernel_sha256"} <= set(rows):
         try:
             return bool(stale(rows, gpu_beside(path)).any())
-        except BadRecord as error:
+        except BadTable as error:
             raise BadFact(str(error)) from error
     return "outcome" in rows and bool((rows["outcome"] == "stale").any())
 

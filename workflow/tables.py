@@ -11,6 +11,7 @@ from workflow.source import DEFAULT_ARCHIVE, Source, archives, recorded
 
 PREFIX = "archive-"
 PROFILE = "profile.csv"
+HARDWARE = "hardware.json"
 LAYOUTS = "layouts.csv"
 SANITIZER = ("sanitizer.csv", "sanitizer.log")
 TRANSFORMER = tuple(TRANSFORMER_FIGURES.values())
@@ -46,14 +47,15 @@ def beside(source: str) -> list[Source]:
 
     That of the same GPU, or else the default one; none where neither holds a sweep.
     """
-    known = [gpu for gpu in (gpu_of(source), DEFAULT_ARCHIVE) if gpu in archives()]
-    known = [gpu for gpu in known if _has_sweeps(gpu)]
-    local = not source.startswith(PREFIX)
-    return [Source(PREFIX + gpu, gpu, local=False) for gpu in known[:1] if local]
+    return [a for a in _near(source) if any(n.startswith("raw/") for n in recorded(a.gpu))][:1]
 
 
-def _has_sweeps(gpu: str) -> bool:
-    return any(name.startswith("raw/") for name in recorded(gpu))
+def _near(source: str) -> list[Source]:
+    """The archives that a run has beside it, the one that is nearer to it first."""
+    if source.startswith(PREFIX):
+        return []
+    known = dict.fromkeys((gpu_of(source), DEFAULT_ARCHIVE))
+    return [Source(PREFIX + gpu, gpu, local=False) for gpu in known if gpu in archives()]
 
 
 def archived(source: str, *names: str) -> list[str]:
@@ -62,9 +64,9 @@ def archived(source: str, *names: str) -> list[str]:
 
 
 def archived_sweep(source: str, sweep: str) -> list[str]:
-    """What a figure of ``sweep`` shows of the archive beside ``source``, if that holds it."""
-    held = any(archive.measures(sweep) for archive in beside(source))
-    return archived(source, f"tidy/{sweep}.csv", "hardware.json") if held else []
+    """What a figure of ``sweep`` shows beside ``source``, of the nearest archive that holds it."""
+    held = [f"results/{archive.name}" for archive in _near(source) if archive.measures(sweep)]
+    return [f"{folder}/{name}" for folder in held[:1] for name in (f"tidy/{sweep}.csv", HARDWARE)]
 
 
 def agreement(run: Source) -> list[str]:

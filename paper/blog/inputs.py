@@ -11,7 +11,8 @@ import pandas as pd
 
 from experiments.claims import read_verdicts
 from experiments.counts import read_counts, whole
-from experiments.tables import TIDY, read_csv, validated
+from experiments.launched import BadRecord
+from experiments.tables import TIDY, BadFile, read_csv, validated
 from figures.page import BadInput, read_hardware
 
 FACT_KEYS = {"text", "value", "low", "high", "stale"}
@@ -90,6 +91,8 @@ def _read_tidy(path: Path) -> pd.DataFrame:
 def _read(path: Path, read: Callable[[Path], pd.DataFrame], what: str, target: str) -> pd.DataFrame:
     try:
         return read(path)
+    except (BadFile, BadRecord) as error:
+        raise BadPage(str(error)) from error
     except (OSError, ValueError) as error:  # pandas' own and BadTable are ValueErrors
         raise BadPage(
             f"the {what} is missing or broken ({path}: {first_line(error)}); "

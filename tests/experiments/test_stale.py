@@ -16,8 +16,9 @@ from experiments.layout import CONTIGUOUS, Place
 from experiments.recorded import recorded_sweep
 from experiments.tables import BadTable, write_raw
 from experiments.tidy import main, tidy
-from figures import page
+from figures import page, profiled
 from kernels.frontier.select import select
+from paper.blog.inputs import BadPage, Inputs
 from paper.facts import BadFact, found
 from tests.experiments.counted import counted
 from tests.experiments.raw import Row, raw, row, stopped
@@ -210,3 +211,15 @@ def test_a_damaged_record_is_named_in_one_line(
     with pytest.raises(typer.Exit):
         limits.main(tmp_path / "profile.csv", tmp_path / "limits.md")
     assert capsys.readouterr().out.startswith(str(folder))
+    with pytest.raises(page.BadInput, match=f"^{folder}"):
+        profiled.read(tmp_path / "profile.csv")
+    with pytest.raises(BadPage, match=f"^{folder}"):
+        _ = Inputs(tmp_path, tmp_path, tmp_path / "profile.csv", {}).counts
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"gpu": 1}'])
+def test_a_hardware_json_that_is_none_is_named(text: str, tmp_path: Path):
+    path = table_of(tmp_path)
+    path.with_name("hardware.json").write_text(text)
+    with pytest.raises(BadTable, match=f"^{path.with_name('hardware.json')} is not "):
+        stale.gpu_beside(path)

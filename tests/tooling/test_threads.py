@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kernels.registry import ROOT
+
 ASKS = """
 import os, torch
 def test_threads():
@@ -21,6 +23,6 @@ def test_a_worker_has_one_thread_though_a_plugin_imported_torch_first(tmp_path: 
             *(sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "torch"),
             *("-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)),
         ],
-        env=inherited, capture_output=True, text=True,
+        env=inherited, cwd=ROOT.parent, capture_output=True, text=True,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout
+    assert ran.returncode == 0, ran.stdout + ran.stderr

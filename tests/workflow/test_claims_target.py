@@ -135,11 +135,16 @@ def test_which_archive_lies_beside(name: str, beside: list[str]):
 
 
 @pytest.mark.usefixtures("archives")
-def test_a_figure_shows_what_the_archive_beside_it_holds():
-    folder = "results/archive-nvidia-a100"
-    held = [f"{folder}/tidy/vocab_scaling.csv", f"{folder}/hardware.json"]
-    assert archived_sweep("local-nvidia-a100", "vocab_scaling") == held
-    assert archived_sweep("local-nvidia-a100", "batch_scaling") == []
+def test_a_figure_shows_what_the_nearest_archive_holds():
+    assert archived_sweep("local-nvidia-a100", "vocab_scaling") == [
+        "results/archive-nvidia-a100/tidy/vocab_scaling.csv",
+        "results/archive-nvidia-a100/hardware.json",
+    ]
+    assert archived_sweep("local-nvidia-a100", "batch_scaling") == [
+        "results/archive-nvidia-h200/tidy/batch_scaling.csv",
+        "results/archive-nvidia-h200/hardware.json",
+    ]
+    assert archived_sweep("local-nvidia-h200", "numerics") == []
     assert archived_sweep("archive-nvidia-a100", "vocab_scaling") == []
     assert archived_sweep("local-cpu", "smoke") == []
 
