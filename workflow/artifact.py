@@ -28,10 +28,11 @@ from figures import (
 from workflow import minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
-from workflow.measured import operators
+from workflow.measured import operators, overview
 from workflow.tables import PROFILE_FIGURES
 
 ARCHIVE = ROOT / "experiments" / "archive" / DEFAULT_ARCHIVE
+H100 = ARCHIVE.with_name("nvidia-h100-80gb-hbm3")
 VERDICTS_FILE = ROOT / "docs" / "verdicts.md"
 NONE = "–"
 
@@ -233,7 +234,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "experiments": experiments,
     "minutes": sweep_minutes,
     "operators": partial(operators, ARCHIVE),
-    "operators of an H100": partial(operators, ARCHIVE.with_name("nvidia-h100-80gb-hbm3")),
+    "operators of an H100": partial(operators, H100),
+    "overview of operators": partial(overview, {"H200": ARCHIVE, "H100": H100}),
     "own claims": own_claims,
     "full minutes": full,
     "workflow": rule_graph,

@@ -1,5 +1,6 @@
-"""The table of docs/operators.md: what an archive holds of every operator, as Markdown."""
+"""The tables of README.md and docs/operators.md of what archives hold of every operator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from experiments.family.tidy import COPY, tidy
 from experiments.markdown import head, line
 
 NONE = "–"
+STALE = "†"
 # What is none of the others that somebody might take instead.
 OWN = (OURS, PLAIN, TORCH, ADD, COPY, *COPIES)
 HEADS = [
@@ -45,6 +47,30 @@ def operators(archive: Path) -> str:
                     f"{mine['error'].max():.2g}", f"{mine['tolerance'].max():.2g}",
                 ])
             )  # fmt: skip
+    return "\n".join(lines)
+
+
+def overview(archives: Mapping[str, Path]) -> str:
+    """A line an operator; of each GPU's archive the ranges over all that the operator was asked.
+
+    With a dagger where some of it was measured with other code than today's.
+    """
+    parts = ("of the ceiling", "times torch's speed")
+    lines = head(["operator", *(f"{gpu}: {part}" for gpu in archives for part in parts)])
+    for name, operator in OPERATORS.items():
+        cells = [f"`{name}`"]
+        for folder in archives.values():
+            path = folder / samples(name)
+            if not path.exists():
+                cells += ["not yet", "not yet"]
+                continue
+            table = tidy(read_raw(path))
+            timed = table[(table["implementation"] == OURS) & (table["status"] == "ok")]
+            fraction = NONE if operator.waits else _range(timed["fraction_of_ceiling"])
+            told = (fraction, _range(timed["speedup_vs_torch"]))
+            mark = STALE if timed["stale"].any() else ""
+            cells += [cell + mark * (cell != NONE) for cell in told]
+        lines.append(line(cells))
     return "\n".join(lines)
 
 

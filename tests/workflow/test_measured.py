@@ -6,7 +6,7 @@ from experiments.family import OPERATORS
 from experiments.family.archived import samples
 from experiments.tables import write_raw
 from tests.experiments.family.made import raw_of, stopped
-from workflow.measured import operators
+from workflow.measured import operators, overview
 
 
 def cells(archive: Path, name: str) -> list[list[str]]:
@@ -45,3 +45,22 @@ def test_what_is_not_in_the_archive_is_not_yet_measured(tmp_path: Path):
     for name in OPERATORS:
         ((_, *rest),) = cells(tmp_path, name)
         assert set(rest) == {"not yet"}
+
+
+def test_the_overview_marks_what_was_measured_with_earlier_code(tmp_path: Path):
+    raw = raw_of("backward")
+    factors = {"ours": 1.0, "torch": 3.0, "add": 0.5}
+    raw = raw[raw["implementation"].isin(factors)].copy()
+    raw["time_ns"] = raw["implementation"].map(factors) * 1e4
+    for gpu, sha256 in (("new", raw["kernel_sha256"]), ("old", "a" * 64)):
+        path = tmp_path / gpu / samples("backward")
+        path.parent.mkdir(parents=True)
+        write_raw(raw.assign(kernel_sha256=sha256), path)
+    table = overview({gpu: tmp_path / gpu for gpu in ("new", "old", "none")}).splitlines()
+    assert table[0].count("|") == 8
+    lines = {row.split("`")[1]: row.strip("| ").split(" | ")[1:] for row in table[2:]}
+    assert list(lines) == list(OPERATORS)
+    assert lines["backward"] == [
+        "0.5 to 0.5", "3 to 3", "0.5 to 0.5†", "3 to 3†", "not yet", "not yet"
+    ]  # fmt: skip
+    assert set(lines["sample"]) == {"not yet"}
