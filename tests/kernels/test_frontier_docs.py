@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import tried
 from experiments.launches import Gpu
 from experiments.layout import BY_NAME, CONTIGUOUS
 from kernels.compiled import Job
@@ -19,9 +20,11 @@ from kernels.frontier.plans import (
     staged_bytes,
     tile_rows,
 )
-from kernels.frontier.select import DEFAULT, Request, select
+from kernels.frontier.select import DEFAULT, MANY, TABLES, Request, select, shape_of
 from kernels.occupancy import blocks
-from kernels.registry import ELEMENT_BYTES, ROOT
+from kernels.registry import DTYPES, ELEMENT_BYTES, ROOT
+from kernels.triton import _select as in_triton
+from kernels.triton._rows import registers
 from tests.gpu.drawn import widest_dealt
 
 MULTIPROCESSORS = 132
@@ -31,13 +34,18 @@ ROW = re.compile(
 )
 TEXT = Path(ROOT.parent, "docs/frontier.md").read_text()
 ROWS = [found.groups() for line in TEXT.splitlines() if (found := ROW.match(line))]
-# Of the places that miss a goal: where, what is reached, what was tuned, KB, and why.
-HEAD, NOWHERE = "| missed or open |", "–"
+# Places that miss a goal, or that none judges: where, what is reached, what was tuned, KB, why.
+HEADS = ("| missed or open |", "| no goal judges |")
+TRITON = "Triton"
+# Of those with narrow rows: where, what is reached, what was tuned, KB, waves and DRAM.
+NARROW = "| narrow rows |"
+# Of Triton's that miss a goal: columns, what each form reached, KB, DRAM.
+WIDE = "| columns, in Triton |"
 
 
-def missed() -> list[list[str]]:
-    """The rows of the table of places that miss a goal, in cells."""
-    table = TEXT[TEXT.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
+def rows_below(head: str) -> list[list[str]]:
+    """The rows of the table that begins with ``head``, in cells."""
+    table = TEXT[TEXT.index(head) :].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table]
 
 
@@ -46,11 +54,42 @@ def test_every_regime_is_told():
 
 
 def test_places_that_miss_a_goal_have_on_their_way_what_the_table_of_theirs_says():
-    cells = [row[3] for row in missed() if row[3] != NOWHERE]
+    every = [row for head in HEADS for row in rows_below(head)]
+    cells = [row[3] for row in every if not row[0].startswith(TRITON)]
     told = [number for cell in cells for number in re.split("[,;] ", cell)]
     *_, last = (n for n, row in enumerate(ROWS) if row[0] == "stream")  # ends the first table
     assert told == [row[-1] for row in ROWS[last + 1 :]]
-    assert len(missed()) - len(cells) == 1  # Triton's
+
+
+def test_narrow_places_tell_the_fastest_three_that_tuning_tried():
+    table = tried.read(tried.beside(TABLES / f"{DEFAULT}.json"))
+    on_their_way = {(row[1], row[3], row[4]): row[-1] for row in ROWS}
+    for place, _, told, kilobytes, *_ in rows_below(NARROW):
+        dtype, rows, _, columns = place.split()
+        cols, size = int(columns.replace(",", "")), ELEMENT_BYTES[dtype]
+        best = tried.at(table, dtype, NONE, MANY, cols).head(3).to_dict("records")
+        assert [f"warp {each}" for each in told.split("; ")] == [
+            f"{shape_of(entry).plan(cols, size, NONE).label} {entry['fraction_of_copy']:.3f}"
+            for entry in best
+        ]
+        assert kilobytes == on_their_way[dtype, rows, columns]
+
+
+def test_wide_rows_have_on_their_way_in_triton_what_programs_that_fit_load():
+    found = []
+    for columns, *_, kilobytes, _ in rows_below(WIDE):
+        cols = int(columns.replace(",", ""))
+        for dtype, told in zip(DTYPES, kilobytes.split(", "), strict=True):
+            asked = in_triton.Request(dtype, cols, edges=False, multiprocessors=MULTIPROCESSORS,
+                                      threads=2048)  # fmt: skip
+            dealt = in_triton.select(asked, DEFAULT).dealt
+            _, share = dealt.deal(cols, asked.size, edges=False)
+            bound = registers(dealt.warps, dealt.programs)
+            fit = blocks("sm_90", 32 * dealt.warps, bound, shared_bytes=0)
+            assert (fit, round(fit * share * VECTOR_BYTES / 1024)) == (dealt.programs, int(told))
+            found.append(int(told))
+    (ours,) = (row for row in rows_below(HEADS[0]) if row[0].startswith(TRITON))
+    assert ours[3] == f"{min(found)} to {max(found)}"
 
 
 def test_the_widest_rows_that_are_dealt_out_are_told():
