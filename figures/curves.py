@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from experiments.sweeps.sweep import TRITON
 from experiments.tables import gbps, useful_bytes
 from figures import overlay
-from figures.look import in_order, look
+from figures.look import SUBJECT, in_order, look
 
 STOPS = {"skipped": "|", "wrong": "x"}
 LANE = 0.055  # of the panel's height
@@ -94,9 +94,10 @@ def _by_variant(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 def _curve(ax: Axes, name: str, points: pd.DataFrame, x: str, y: str, low: str, high: str) -> None:
     style, old = look(name), points[points["stale"]]
     every = len(old) == len(points)
-    # The ceiling lies under the curves that touch it.
+    # The ceiling lies under the curves that touch it, and those under the one that a figure is for.
     line = style.line(points[x], points[y], hollow=every)
-    line.set(label=f"_{name}{' stale' if every else ''}", zorder=1.9 if not style.marker else 2.1)
+    above = 2.12 if name == SUBJECT else 2.1 if style.marker else 1.9
+    line.set(label=f"_{name}{' stale' if every else ''}", zorder=above)
     ax.add_line(line)
     if 0 < len(old) < len(points):
         marks = style.line(old[x], old[y], hollow=True)

@@ -22,6 +22,7 @@ SOLID: tuple[float, ...] = ()
 # Stars of many points look like circles.
 HOURGLASS = Path([(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)], closed=True)
 DASHED, DOTTED, DASHDOT, LONG = (4, 1.6), (1, 1.4), (5, 1.4, 1, 1.4), (9, 1.6)
+SUBJECT = "frontier"  # what the project adds; where curves lie on one another it is seen
 
 
 @dataclass(frozen=True)

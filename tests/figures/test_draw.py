@@ -134,6 +134,15 @@ def test_the_frontiers_widths_are_told_apart_by_where_their_rows_start(tidy):
     assert all(low <= 0 < 1 < high for low, high in limits[:3] + limits[6:9])
 
 
+def test_the_frontiers_curve_lies_on_all_others(tidy):
+    figure, _ = figure_of("frontier", tidy("frontier"), "row")
+    for ax in figure.axes:
+        (ours,) = lines(ax, "_frontier")
+        others = [line for line in ax.lines if line is not ours]
+        assert others
+        assert all(line.get_zorder() < ours.get_zorder() for line in others)
+
+
 def test_a_legend_without_bad_points_does_not_speak_of_them(tidy):
     table = tidy("vocab_scaling")
     figure, _ = figure_of("vocab_scaling", table[table["status"] == "ok"])
