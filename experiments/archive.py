@@ -20,9 +20,9 @@ import typer
 
 from experiments import launched, listing
 from experiments.anonymous import copied
-from experiments.family import archived
+from experiments.family import archived, counts
 from experiments.family.fingerprint import sha256_by_name
-from experiments.family.tables import ACCURACY
+from experiments.family.tables import ACCURACY, COUNTS
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
@@ -44,7 +44,12 @@ MOST_BYTES = 20_000_000
 RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
 TRANSFORMER = {"training.csv": TRAINING, "decoding.csv": DECODING}
 FAMILY_ACCURACY = FAMILY_FIGURES["operator_accuracy"]
-OPTIONAL = ("profile.csv", "sanitizer.csv", "sanitizer.log", *TRANSFORMER, FAMILY_ACCURACY)
+# Of all operators together: the table's columns, and what it is.
+FAMILY = {
+    FAMILY_ACCURACY: (ACCURACY, "table of operators' errors"),
+    counts.FILE: (COUNTS, "table of operators' counts"),
+}
+OPTIONAL = ("profile.csv", "sanitizer.csv", "sanitizer.log", *TRANSFORMER, *FAMILY)
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -100,7 +105,7 @@ def pack(
     kept = _kept(folder) if keep or part else {}
     stale = _stale(results, folder, kept) if part else {}
     kept |= stale
-    tables = _others(results, folder) if part else _kept_errors(results, folder) if keep else {}
+    tables = _others(results, folder) if part else _kept_of_family(results, folder) if keep else {}
     operators = _kept_operators(folder, results, stale=part) if keep or part else {}
     sweeps = [name for name in SWEEPS if name != "smoke" and name not in kept]
     names = [f"raw/{name}.csv.gz" for name in sweeps]
@@ -120,7 +125,7 @@ def pack(
     sanitized = _counted(results / "sanitizer.csv", SANITIZER)
     names += ["sanitizer.csv", "sanitizer.log"] if sanitized else []
     names += _trained(results)
-    names += [FAMILY_ACCURACY] if _compared(results / FAMILY_ACCURACY) else []
+    names += [name for name, of in FAMILY.items() if _counted(results / name, *of)]
     paths = {name: results / name for name in names}
     kept |= operators
     earlier = kept | tables
@@ -262,40 +267,33 @@ def _refuse_unless_whole(path: Path, facts: dict[str, Any]) -> None:
         _refuse(f"{path} was measured in another environment than hardware.json tells of")
 
 
-def _counted(path: Path, schema: pa.DataFrameSchema) -> bool:
-    """Whether there are counts to archive; refuses a table that is none, or of other code."""
+def _counted(path: Path, schema: pa.DataFrameSchema, what: str = "") -> bool:
+    """Whether there are counts to archive; refuses a table that is none, or of other code.
+
+    ``what`` the table is, if its file's name does not say so.
+    """
     if not path.exists():
         return False
     try:
         table = validated(schema, read_csv(path))
     except (BadTable, OSError, ValueError) as error:
-        _refuse(f"{path} is not a {path.stem}: {error}: remove it, and make it again")
+        what = what or path.stem
+        _refuse(f"{path} is not a {what}: {error}: remove it, and make it again")
     if not (table["status"] == "ok").any():
         print(f"{path} counts nothing, and is left out: {table['reason'].iloc[0]}")
         return False
-    _refuse_unless_current(path, table)
-    return True
-
-
-def _compared(path: Path) -> bool:
-    """Whether there are the operators' errors to archive; refuses those of other code."""
-    if not path.exists():
-        return False
-    try:
-        table = validated(ACCURACY, read_csv(path))
-    except (BadTable, OSError, ValueError) as error:
-        _refuse(f"{path} is not a table of operators' errors: {error}: make it again")
     _refuse_unless_current(path, table.rename(columns={"operator": "variant"}))
     return True
 
 
-def _kept_errors(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """The facts of the operators' errors in the archive ``folder``, if they are of today's code."""
-    if FAMILY_ACCURACY not in (found := _others(results, folder)):
-        return {}
-    table = read_csv(folder / FAMILY_ACCURACY)
-    current = (table["operator"].map(sha256_by_name) == table["kernel_sha256"]).all()
-    return {FAMILY_ACCURACY: found[FAMILY_ACCURACY]} if current else {}
+def _kept_of_family(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """The facts of each table of FAMILY in the archive ``folder`` that is of today's code."""
+    found = {name: facts for name, facts in _others(results, folder).items() if name in FAMILY}
+    for name in tuple(found):
+        table = read_csv(folder / name)
+        if (table["operator"].map(sha256_by_name) != table["kernel_sha256"]).any():
+            del found[name]
+    return found
 
 
 def _trained(results: Path) -> list[str]:

@@ -51,6 +51,12 @@ SATURATED = {
 NEAR_LIMITS = (*FEW_ROWS, *BATCHES, *(p for p in _POINTS if p.cols in SATURATED[p.dtype]))
 # torch.compile is the best peer at some of them.  What an archive counted before has no such rows.
 NEAR_LIMITS_NAMES = ("frontier", "triton_frontier", "triton_row", "quack", "torch_compile")
+# Where the two regimes serve that none of the above asks for: tiles, which take a row's elements
+# one by one, and streams, of rows that nothing holds.  No sweep has those; QuACK would have a
+# cluster hold one, and is not asked.  What an archive counted before has neither.
+TILED = tuple(p for p in _POINTS if (p.dtype, p.cols) == ("bfloat16", 63))
+STREAMED = (Point("float32", 2, 2**26),)
+STREAMED_NAMES = ("frontier", "triton_frontier", "torch_compile", "torch_eager")
 # Rows that start off 16 bytes, or have a gap between them: are lines of the memory read twice?
 APART = {
     "stride N + 1": (("float16", 1000), ("bfloat16", 1000)),
@@ -75,7 +81,8 @@ def watched() -> dict[Place, tuple[str, ...]]:
     for some, names in (
         (POINTS, NAMES),
         (FRONTIER_POINTS, FRONTIER_NAMES),
-        (NEAR_LIMITS, NEAR_LIMITS_NAMES),
+        ((*NEAR_LIMITS, *TILED), NEAR_LIMITS_NAMES),
+        (STREAMED, STREAMED_NAMES),
     ):
         for point in some:
             found.setdefault(Place(*point), names)

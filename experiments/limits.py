@@ -3,6 +3,7 @@
 python -m experiments.limits results/archive-nvidia-h200/profile.csv --out limits.md
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,28 +44,53 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 def told(table: pd.DataFrame) -> str:
     """A PROFILE table, and whether each row is ``stale``, as Markdown."""
-    mine = chosen(table)
-    done = mine[mine["status"] == "ok"]
-    lines = ["# What limits it, by Nsight Compute", ""]
+    return page("What limits it, by Nsight Compute", HEADS, WORDS, chosen(table), _named, _counts)
+
+
+def page(
+    title: str,
+    heads: list[str],
+    words: str,
+    table: pd.DataFrame,
+    named: Callable[[dict[str, Any]], list[str]],
+    counted: Callable[[dict[str, Any]], list[str]],
+) -> str:
+    """``table`` as Markdown: a line a row that was counted, and why others were not.
+
+    ``named`` gives a row's first cells, the last of which says whose it is; ``counted`` the rest.
+    """
+    done = table[table["status"] == "ok"]
+    lines = [f"# {title}", ""]
     if done.empty:
-        why = mine["reason"].iloc[0] if len(mine) else "no row of these kernels"
+        why = table["reason"].iloc[0] if len(table) else "no row of these kernels"
         return "\n".join([*lines, f"Nothing was counted: {why}.", ""])
-    lines += [f"{WORDS} Counted by {done['profiler'].iloc[0]}.", "", *head(HEADS)]
-    lines += [line(_cells(row)) for row in done.to_dict("records")]
+    lines += [f"{words} Counted by {done['profiler'].iloc[0]}.", "", *head(heads)]
+    for row in done.to_dict("records"):
+        *where, whose = named(row)
+        lines.append(line([*where, whose + STALE * bool(row["stale"]), *counted(row)]))
     if done["stale"].any():
         lines += ["", f"{STALE} counted with earlier code"]
-    others = mine[mine["status"] != "ok"].to_dict("records")
+    others = table[table["status"] != "ok"].to_dict("records")
     if others:
-        lines += ["", "Not counted:", "", *head(["where", "variant", "", "why"])]
-        lines += [line([_where(r), r["variant"], r["status"], r["reason"]]) for r in others]
+        names = heads[: len(named(others[0]))]
+        lines += ["", "Not counted:", "", *head([*names, "", "why"])]
+        lines += [line([*named(row), row["status"], row["reason"]]) for row in others]
     return "\n".join([*lines, ""])
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    once = row["ideal_bytes"] / 2
+def _named(row: dict[str, Any]) -> list[str]:
+    return [_where(row), row["variant"]]
+
+
+def _counts(row: dict[str, Any]) -> list[str]:
+    return counts(row, row["ideal_bytes"] / 2)
+
+
+def counts(row: dict[str, Any], unit: float) -> list[str]:
+    """The cells of HEADS from the time on; bytes are told in units of ``unit`` bytes."""
     return [
-        _where(row), row["variant"] + STALE * bool(row["stale"]), f"{row['duration_us']:,.4g}",
-        f"{row['dram_read_bytes'] / once:.3f}", f"{row['dram_write_bytes'] / once:.3f}",
+        f"{row['duration_us']:,.4g}",
+        f"{row['dram_read_bytes'] / unit:.3f}", f"{row['dram_write_bytes'] / unit:.3f}",
         *(f"{row[name]:.0f}" for name in ("dram_throughput_pct", "occupancy_pct")),
         f"{row['waves']:.2f}", f"{row['issue_pct']:.0f}", row["stall"].replace("_", " ") or "–",
         f"{row['stall_pct']:.0f}" if row["stall"] else "–",
@@ -82,9 +108,20 @@ def main(
     out: Annotated[Path, typer.Option(help="the page, Markdown")],
 ) -> None:
     """Write what limits which kernel where."""
+    write(path, "a profile", read_counts, told, out)
+
+
+def write(
+    path: Path,
+    what: str,
+    read: Callable[[Path], pd.DataFrame],
+    told: Callable[[pd.DataFrame], str],
+    out: Path,
+) -> None:
+    """Write the page of the table in ``path``; exits with 2 where that is not ``what``."""
     try:
-        with reading(path, "a profile"):
-            table = read_counts(path)
+        with reading(path, what):
+            table = read(path)
     except BadTable as error:
         print(error)
         raise typer.Exit(2) from error

@@ -12,8 +12,9 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from experiments.layout import Place
 
@@ -54,6 +55,7 @@ ALLOW = "run as root, or load the driver with NVreg_RestrictProfilingToAdminUser
 
 # The columns of METRICS, and those reasons of STALLS that are told.
 Launch = dict[str, float]
+T = TypeVar("T")
 
 
 class BadReport(ValueError):
@@ -112,8 +114,14 @@ def error(text: str) -> str:
 
 
 def read(text: str) -> dict[tuple[str, Place], list[Launch]]:
-    """The kernels of a report in the order of their launches, by variant and place.
+    """The kernels of a report by variant and place, as ``launches`` gives them."""
+    return launches(text, _call)
 
+
+def launches(text: str, call: Callable[[str], T]) -> dict[T, list[Launch]]:
+    """The kernels of a report in the order of their launches, by the call that launched them.
+
+    ``call`` knows it by the NVTX ranges around a kernel, and raises BadReport where it does not.
     Bytes, microseconds and percentages.  Raises Refused where ncu read no counters, and BadReport.
     """
     said = error(text)
@@ -130,16 +138,16 @@ def read(text: str) -> dict[tuple[str, Place], list[Launch]]:
         raise BadReport(f"it lacks {', '.join(missing)}; this GPU or this ncu may not have them")
     ranges = [i for i, name in enumerate(head) if RANGES in name]
     stalls = {reason: head.index(metric) for reason, metric in STALLS.items() if metric in head}
-    found: dict[tuple[str, Place], list[Launch]] = {}
+    found: dict[T, list[Launch]] = {}
     for row in rows[2:]:
-        call = _call(" ".join(row[i] for i in ranges))
+        of = call(" ".join(row[i] for i in ranges))
         launch = {
             column: _number(row[i := head.index(metric)], units[i], metric)
             for column, metric in METRICS.items()
         }
         waiting = {reason: _ratio(row[i]) for reason, i in stalls.items()}
         launch |= {reason: warps for reason, warps in waiting.items() if math.isfinite(warps)}
-        found.setdefault(call, []).append(launch)
+        found.setdefault(of, []).append(launch)
     return found
 
 
@@ -147,8 +155,13 @@ def _call(cell: str) -> tuple[str, Place]:
     """From the ranges around a kernel: '648  "<default domain>:quack float32 8 4 contiguous:'."""
     match = re.search(r":(\w+) (\w+) (\d+) (\d+) ([\w +]+):", cell)
     if match is None:
-        raise BadReport(f"a kernel was launched in the range '{cell}'; expected that of a call")
+        raise outside(cell)
     return match[1], Place(match[2], int(match[3]), int(match[4]), match[5])
+
+
+def outside(cell: str) -> BadReport:
+    """What to raise where the ranges around a kernel, ``cell``, are those of no call."""
+    return BadReport(f"a kernel was launched in the range '{cell}'; expected that of a call")
 
 
 def _ratio(text: str) -> float:

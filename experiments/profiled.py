@@ -6,6 +6,7 @@ Each call stands in an NVTX range of its own.  It is not the first: the check be
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -59,9 +60,22 @@ def watch(name: str, problem: Problem) -> None:
     layout = problem.layout.name if isinstance(problem, Placed) else CONTIGUOUS
     reference, out = problem.fresh(variant(name))
     softmax, place = load(name), Place(*problem.point, layout)
+    in_range(label(name, place), lambda: softmax(reference.x, out))
+
+
+def in_range(label: str, call: Callable[[], object]) -> None:
+    """Call ``call`` once, in the NVTX range ``label``, with the profiler on.
+
+    The range is this thread's, and a backward pass launches from a thread of autograd's own unless
+    it is told otherwise: ncu would see its kernels outside of the range.
+    """
     torch.cuda.synchronize()
-    with torch.cuda.profiler.profile(), torch.cuda.nvtx.range(label(name, place)):
-        softmax(reference.x, out)
+    with (
+        torch.autograd.set_multithreading_enabled(False),
+        torch.cuda.profiler.profile(),
+        torch.cuda.nvtx.range(label),
+    ):
+        call()
         torch.cuda.synchronize()
 
 

@@ -9,7 +9,7 @@ a kernel.  Where ncu is refused the GPU's counters every row of the table says s
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +29,8 @@ UNSEEN = "launched no kernel that ncu sees: a copy by the driver is none"
 AGAIN = "snakemake --cores 1 profile -R profile_table"
 
 Launches = Mapping[tuple[str, Place], Sequence[Launch]]
+# From outcomes, ncu's report (None where it was refused), its version and the commit, a table.
+Tabulated = Callable[[pd.DataFrame, str | None, str, str], pd.DataFrame]
 
 
 def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str) -> pd.DataFrame:
@@ -39,16 +41,11 @@ def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str
     rows = []
     for row in outcomes.to_dict("records"):
         name, place = row["variant"], Place(*(row[key] for key in PLACE))
-        seen = launches.get((name, place), ()) if row["status"] == "ok" else ()
-        if row["status"] == "ok" and not seen:
-            row |= {"status": "skipped", "reason": UNSEEN}
         rows.append(
             {
-                **row,
+                **with_counts(row, launches.get((name, place), ())),
                 "framework": variant(name).framework,
                 "ideal_bytes": useful_bytes(place.rows, place.cols, place.dtype),
-                "launches": len(seen),
-                **(_together(seen) if seen else {"stall": ""}),
                 "profiler": profiler,
                 "kernel_sha256": variant_sha256(variant(name)),
                 "code_commit": commit,
@@ -58,6 +55,17 @@ def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str
     if strange := sorted(set(launches) - told):
         raise BadReport(f"it holds kernels of {strange[0][0]} at {strange[0][1]}, which never ran")
     return validated(PROFILE, pd.DataFrame(rows).reindex(columns=list(PROFILE.columns)))
+
+
+def with_counts(row: Mapping[Any, Any], launches: Sequence[Launch]) -> dict[Any, Any]:
+    """``row`` (status and reason of a call) with what was counted of its ``launches``, if it is ok.
+
+    It is skipped where there are none.
+    """
+    seen = launches if row["status"] == "ok" else ()
+    unseen = {"status": "skipped", "reason": UNSEEN} if row["status"] == "ok" and not seen else {}
+    counts = _together(seen) if seen else {"stall": ""}
+    return {**row, **unseen, "launches": len(seen), **counts}
 
 
 def _together(launches: Sequence[Launch]) -> dict[str, Any]:
@@ -85,36 +93,42 @@ def refused(reason: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def run(folder: Path) -> tuple[str, pd.DataFrame]:
-    """ncu's report, and the outcomes of the process that it watched; both made in ``folder``.
+def run(module: str, folder: Path) -> tuple[str, pd.DataFrame]:
+    """ncu's report, and the outcomes of the process of ``module`` that it watched, in ``folder``.
 
     Raises Refused, and BadReport where the process did not come to its end.
     """
     report, outcomes = folder / "report.csv", folder / "outcomes.csv"
-    program = [sys.executable, "-m", "experiments.profiled", "--out", str(outcomes)]
+    program = [sys.executable, "-m", module, "--out", str(outcomes)]
     done = subprocess.run(ncu.command(report, program), check=False)
     text = report.read_text(errors="replace") if report.exists() else ""
     if not outcomes.exists():
         if ncu.FORBIDDEN in text:
             ncu.read(text)
         why = ncu.error(text) or f"exit {done.returncode}"
-        raise BadReport(f"experiments.profiled did not come to its end under ncu: {why}")
+        raise BadReport(f"{module} did not come to its end under ncu: {why}")
     return text, read_csv(outcomes)
 
 
-def main(out: Annotated[Path, typer.Option(help="the table, a CSV")]) -> None:
-    """Write the table; say so where ncu may not count."""
+def write(
+    out: Path, module: str, tabulated: Tabulated, refused: Callable[[str], pd.DataFrame], then: str
+) -> None:
+    """Let ncu watch ``module``, and write its table to ``out``; say so where ncu may not count.
+
+    ``refused`` gives the outcomes of a reason why nothing was counted, and ``then`` says what to do
+    once that is mended.  Exits with 2 without ncu, and with 1 where its report is none.
+    """
     if not ncu.installed():
         print("ncu (Nsight Compute) is not on PATH: install it, or add its folder")
         raise typer.Exit(2)
     now, profiler = commit(), ncu.version()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            text, outcomes = run(Path(folder))
-            made = table(outcomes, ncu.read(text), profiler, now)
+            text, outcomes = run(module, Path(folder))
+            made = tabulated(outcomes, text, profiler, now)
         except Refused as error:
-            made = table(refused(str(error)), {}, profiler, now)
-            print(f"{error}; then: {AGAIN}; until then the archive's table is drawn instead")
+            made = tabulated(refused(str(error)), None, profiler, now)
+            print(f"{error}; then: {then}")
         except BadReport as error:
             print(f"no profile from ncu's report: {error}")
             raise typer.Exit(1) from error
@@ -122,6 +136,18 @@ def main(out: Annotated[Path, typer.Option(help="the table, a CSV")]) -> None:
     made.to_csv(out, index=False)
     counts = made["status"].value_counts()
     print(", ".join(f"{count} {status}" for status, count in counts.items()))
+
+
+def main(out: Annotated[Path, typer.Option(help="the table, a CSV")]) -> None:
+    """Write the table; say so where ncu may not count."""
+
+    def tabulated(
+        outcomes: pd.DataFrame, text: str | None, profiler: str, commit: str
+    ) -> pd.DataFrame:
+        return table(outcomes, {} if text is None else ncu.read(text), profiler, commit)
+
+    then = f"{AGAIN}; until then the archive's table is drawn instead"
+    write(out, "experiments.profiled", tabulated, refused, then)
 
 
 if __name__ == "__main__":

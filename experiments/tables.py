@@ -154,9 +154,34 @@ FIRST_CALLS = pa.DataFrameSchema(
     ordered=True,
 )
 
-# Of several launches: sums of launches, bytes and time; percentages weighted with time; waves, what
-# most warps wait for, registers, block and grid of the longest.  The time is that of a watched
-# kernel, not a measurement of it.
+# Of a call that ncu watches.  Of several launches: sums of launches, bytes and time; percentages
+# weighted with time; waves, what most warps wait for, registers, block and grid of the longest.
+# The time is that of a watched kernel, not a measurement of it.
+COUNTED: dict[str, pa.Column] = {
+    "launches": _count,
+    "ideal_bytes": pa.Column(int, pa.Check.gt(0), coerce=True),
+    "dram_read_bytes": pa.Column(float, pa.Check.ge(0), **_real),
+    "dram_write_bytes": pa.Column(float, pa.Check.ge(0), **_real),
+    "duration_us": pa.Column(float, pa.Check.gt(0), **_real),
+    "dram_throughput_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+    "occupancy_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+    # A block of few rows is 0.00 waves: ncu gives two digits.
+    "waves": pa.Column(float, pa.Check.ge(0), **_real),
+    "issue_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+    "stall": pa.Column(str, coerce=True),
+    "stall_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
+    "registers": pa.Column("Int64", pa.Check.gt(0), **_real),
+    "block_size": pa.Column("Int64", pa.Check.gt(0), **_real),
+    "grid_size": pa.Column("Int64", pa.Check.gt(0), **_real),
+    "profiler": pa.Column(str, **_text),
+    "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
+    "code_commit": pa.Column(str, **_text),
+}
+BYTES_WHERE_OK = pa.Check(
+    lambda table: (table["status"] == "ok") == table["dram_read_bytes"].notna(),
+    name="bytes where the status is ok, and only there",
+)
+
 PROFILE = pa.DataFrameSchema(
     {
         "variant": pa.Column(str, **_text),
@@ -167,29 +192,9 @@ PROFILE = pa.DataFrameSchema(
         "layout": pa.Column(str, **_text),
         "status": _one_of(STATUSES),
         "reason": pa.Column(str, coerce=True),
-        "launches": _count,
-        "ideal_bytes": pa.Column(int, pa.Check.gt(0), coerce=True),
-        "dram_read_bytes": pa.Column(float, pa.Check.ge(0), **_real),
-        "dram_write_bytes": pa.Column(float, pa.Check.ge(0), **_real),
-        "duration_us": pa.Column(float, pa.Check.gt(0), **_real),
-        "dram_throughput_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
-        "occupancy_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
-        # A block of few rows is 0.00 waves: ncu gives two digits.
-        "waves": pa.Column(float, pa.Check.ge(0), **_real),
-        "issue_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
-        "stall": pa.Column(str, coerce=True),
-        "stall_pct": pa.Column(float, pa.Check.in_range(0, 101), **_real),
-        "registers": pa.Column("Int64", pa.Check.gt(0), **_real),
-        "block_size": pa.Column("Int64", pa.Check.gt(0), **_real),
-        "grid_size": pa.Column("Int64", pa.Check.gt(0), **_real),
-        "profiler": pa.Column(str, **_text),
-        "kernel_sha256": pa.Column(str, pa.Check.str_matches(r"^[0-9a-f]{64}$"), **_text),
-        "code_commit": pa.Column(str, **_text),
+        **COUNTED,
     },
-    checks=pa.Check(
-        lambda table: (table["status"] == "ok") == table["dram_read_bytes"].notna(),
-        name="bytes where the status is ok, and only there",
-    ),
+    checks=BYTES_WHERE_OK,
     unique=["variant", *PLACE],
     strict=True,
     ordered=True,

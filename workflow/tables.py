@@ -5,6 +5,7 @@ from pathlib import Path
 
 from experiments import ncu, sanitizer
 from experiments.family import OPERATORS
+from experiments.family.counts import FILE as FAMILY_COUNTS
 from experiments.hardware import gpu_of
 from figures import TRANSFORMER_FIGURES
 from workflow.source import DEFAULT_ARCHIVE, Source, archives, recorded
@@ -126,6 +127,12 @@ def operator_figures(source: str, names: Iterable[str]) -> list[str]:
 def drawn_operators(run: Source) -> list[str]:
     """The operators that `snakemake family` draws: all on a GPU, those recorded of an archive."""
     return list(OPERATORS) if run.local else operators_of(run.name)
+
+
+def counted_operators(run: Source) -> list[str]:
+    """The page of what ncu counts of operators for ``run``: where it can be called, or archived."""
+    can = ncu.installed() if run.local else run.holds(FAMILY_COUNTS)
+    return [f"results/{run.name}/family/counts.md"] if can else []
 
 
 def measured_layouts(source: str, run: Source) -> list[str]:

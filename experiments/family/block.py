@@ -129,7 +129,7 @@ class Block:
         try:
             tensors = self.operator.tensors(case, self.device, self.seed)
             for each in self.operator.implementations:
-                outcomes[each] = self._examine(each, case, tensors)
+                outcomes[each] = self.examine(each, case, tensors)
             if self.device == "cuda":
                 yield from self._device_times(case, tensors, outcomes)
             else:
@@ -143,7 +143,7 @@ class Block:
             if self.device == "cuda":
                 torch.cuda.empty_cache()
 
-    def _examine(self, each: Implementation, case: Case, tensors: Tensors) -> Outcome:
+    def examine(self, each: Implementation, case: Case, tensors: Tensors) -> Outcome:
         """Run ``each`` at ``case`` and compare what it gives.  Raises GpuLost."""
         key = self._begin(each, case)
         if key in self.crashed:
@@ -160,7 +160,7 @@ class Block:
         for out in tensors[len(tensors) - self.operator.outputs :]:
             out.fill_(torch.nan)  # what nobody writes is seen
         watched = Reference(tensors[0])
-        result = call(*self._given(each, tensors))
+        result = call(*self.given(each, tensors))
         error = (each.error or self.operator.error)(case, tensors, result)
         outcome = Outcome("wrong", error.reason, error.value, error.most)
         if not watched.unchanged():
@@ -173,14 +173,15 @@ class Block:
         if each.repeats and not equal(result, call(*tensors)):
             return replace(outcome, reason="it gives something else for equal inputs")
         del result
-        estimate, extra = self._once_more(call, self._given(each, tensors))
+        estimate, extra = self._once_more(call, self.given(each, tensors))
         if estimate > CALL_LIMIT_NS:
             limit = f"the limit is {CALL_LIMIT_NS / 1e9:g} s"
             reason = f"too slow: {estimate / 1e9:.2g} s a call, {limit}"
             return replace(outcome, status="skipped", reason=reason)
         return replace(outcome, status="ok", estimate_ns=estimate, extra_bytes=extra, call=call)
 
-    def _given(self, each: Implementation, tensors: Tensors) -> Tensors:
+    def given(self, each: Implementation, tensors: Tensors) -> Tensors:
+        """What ``each`` is called with: of what it writes over, a copy."""
         return cloned(tensors) if each.overwrites else tensors
 
     def _once_more(self, call: Call, tensors: Tensors) -> tuple[float, float]:
@@ -202,7 +203,7 @@ class Block:
         ready = {each: of_pair(o.call) for each, o in outcomes.items() if o.call}
         for sample in range(SAMPLES[self.mode]):
             for order, each in enumerate(self._shuffled(ready)):
-                pair: Any = self._given(each, tensors), None
+                pair: Any = self.given(each, tensors), None
                 ns = timer.host_ns(ready[each], pair)
                 yield self._row(each, case, outcomes[each], ns, order, sample, "host", "none")
 

@@ -2,6 +2,7 @@
 
 RAW    one row a sample; results/<source>/family/raw/<operator>.csv.gz
 TIDY   one row a (implementation, case); results/<source>/family/tidy/<operator>.csv
+ACCURACY, COUNTS  of all operators together; results/<source>/family/accuracy.csv, counts.csv
 
 Times are nanoseconds in RAW and microseconds in TIDY; bandwidths are GB/s (1e9 bytes) of what an
 ideal implementation moves, and TFLOP/s count 1e12 operations.
@@ -14,7 +15,14 @@ from typing import Any
 import pandas as pd
 import pandera.pandas as pa
 
-from experiments.tables import STATUSES, BadTable, read_csv, validated
+from experiments.tables import (
+    BYTES_WHERE_OK,
+    COUNTED,
+    STATUSES,
+    BadTable,
+    read_csv,
+    validated,
+)
 from kernels.registry import DTYPES
 
 SCHEMA_VERSION = 1
@@ -140,6 +148,23 @@ ACCURACY = pa.DataFrameSchema(
         "code_commit": pa.Column(str, **_text),
     },
     unique=["operator", "implementation", *CASE, "input"],
+    strict=True,
+    ordered=True,
+)
+
+# One row a (implementation, case), all launches of a call together: family/counts.csv beside it.
+# The fingerprint is the operator's, as in the others, also where torch is counted.
+COUNTS = pa.DataFrameSchema(
+    {
+        "operator": pa.Column(str, **_text),
+        "implementation": pa.Column(str, **_text),
+        **_CASE,
+        "status": _one_of(STATUSES),
+        "reason": pa.Column(str, coerce=True),
+        **COUNTED,
+    },
+    checks=BYTES_WHERE_OK,
+    unique=["operator", "implementation", *CASE],
     strict=True,
     ordered=True,
 )

@@ -7,12 +7,12 @@ import pytest
 
 from experiments import archive
 from experiments.archive import ingest, pack
-from experiments.family import archived
+from experiments.family import archived, counts
 from experiments.family.archived import samples as operator_file
 from experiments.hardware import environment_sha256, of_sweep
 from experiments.listing import sums, verify
 from experiments.tables import write_raw
-from tests.experiments.family.made import errors_of, raw_of
+from tests.experiments.family.made import counts_of, errors_of, raw_of
 from tests.experiments.finished import FACTS, refusal
 
 
@@ -86,21 +86,27 @@ def test_operators_are_kept_while_their_code_is_todays(
     assert verify(packed, operator_file("columns"))
 
 
-def compared(results: Path, **changes: object) -> str:
-    """The operators' errors in a run; their file in it."""
-    path = results / archive.FAMILY_ACCURACY
+TABLES = {
+    archive.FAMILY_ACCURACY: lambda: errors_of("columns", "masks"),
+    counts.FILE: counts_of,
+}
+
+
+def make(results: Path, name: str, **changes: object) -> None:
+    """The table ``name`` of all operators in a run."""
+    path = results / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    errors_of("columns", "masks").assign(**changes).to_csv(path, index=False)
-    return archive.FAMILY_ACCURACY
+    TABLES[name]().assign(**changes).to_csv(path, index=False)
 
 
-def test_operators_errors_are_packed_where_there_are_some(
-    results: Path, packed: Path, tmp_path: Path
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_all_operators_are_packed_where_there_are_some(
+    name: str, results: Path, packed: Path, tmp_path: Path
 ):
-    assert archive.FAMILY_ACCURACY not in sums(packed)
+    assert name not in sums(packed)
     pack(results, packed)
-    assert archive.FAMILY_ACCURACY not in sums(packed)
-    name = compared(results)
+    assert name not in sums(packed)
+    make(results, name)
     pack(results, packed)
     assert name in sums(packed)
     ingest(packed, tmp_path)
@@ -108,27 +114,43 @@ def test_operators_errors_are_packed_where_there_are_some(
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("name", "changes", "expected"),
     [
-        ({"kernel_sha256": "c" * 64}, "the code of columns, masks has changed since"),
-        ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
-        ({"status": "perhaps"}, "is not a table of operators' errors"),
+        (name, *each)
+        for name in TABLES
+        for each in (
+            ({"kernel_sha256": "c" * 64}, "masks"),
+            ({"kernel_sha256": "c" * 64}, " has changed since"),
+            ({"code_commit": "a" * 40 + "-dirty"}, "expected one clean commit"),
+            ({"status": "perhaps"}, "is not a table of operators' "),
+        )
     ],
 )
-def test_errors_of_other_code_are_not_packed(
-    changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
+def test_tables_of_other_code_are_not_packed(
+    name: str, changes: dict[str, object], expected: str, results: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    name = compared(results, **changes)
+    make(results, name, **changes)
     said = refusal(results, tmp_path, capsys)
     assert name in said
     assert expected in said
 
 
-def test_errors_are_kept_while_their_code_is_todays(
-    results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_ncu_might_not_count_nothing_is_packed(
+    results: Path, packed: Path, capsys: pytest.CaptureFixture[str]
 ):
-    name = compared(results)
+    why = {"status": "skipped", "reason": "no leave", "dram_read_bytes": None}
+    make(results, counts.FILE, **why)
+    pack(results, packed)
+    assert counts.FILE not in sums(packed)
+    assert f"{counts.FILE} counts nothing, and is left out: no leave" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_kept_while_their_code_is_todays(
+    name: str, results: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make(results, name)
     pack(results, packed)
     (results / name).unlink()
     (results / "hardware.json").write_text(json.dumps({**FACTS, "measured_utc": "2030-01-01"}))

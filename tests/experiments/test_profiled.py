@@ -53,6 +53,15 @@ def test_one_call_is_watched_in_its_range(seen: list[str]):
     ]  # fmt: skip
 
 
+def test_a_backward_pass_is_launched_from_the_thread_of_the_range(seen: list[str]):
+    within: list[bool] = []
+    at_first = torch.autograd.is_multithreading_enabled()
+    profiled.in_range("it", lambda: within.append(torch.autograd.is_multithreading_enabled()))
+    assert within == [False]
+    assert torch.autograd.is_multithreading_enabled() == at_first
+    assert seen == ["wait", "on profiler", "on it", "wait", "off it", "off profiler"]
+
+
 def test_rows_are_watched_as_their_layout_has_them(seen: list[str]):
     problem = profiled.problem_at(SLICED, "cpu", 1)
     profiled.watch("torch_eager", problem)

@@ -1,5 +1,6 @@
 """From outcomes and counts to the table; and the whole command with a stand-in for ncu."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,12 +9,15 @@ import pytest
 
 from experiments import counts
 from experiments.counts import NEAR_LIMITS, PLACED, POINTS
+from experiments.launched import gpu_of, request
 from experiments.layout import CONTIGUOUS, Place, points
 from experiments.ncu import BadReport, read
 from experiments.profiler import AGAIN, UNSEEN, refused, table
-from experiments.sweeps import SWEEPS
+from experiments.stale import ARCHIVES
+from experiments.sweeps import SWEEPS, Point
 from experiments.tables import PROFILE, BadTable, read_csv, useful_bytes, validated
-from kernels.registry import BY_NAME
+from kernels.frontier.select import select
+from kernels.registry import BY_NAME, variant
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted, launch
 from tests.experiments.raw import fingerprint
@@ -150,7 +154,8 @@ def read_only(name: str) -> dict:
 def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
     sweeps = ("frontier", "batch_scaling", "few_rows")
     timed = {p for name in sweeps for p in SWEEPS[name].points("full")}
-    assert {p.point for p in counts.watched() if p.layout == CONTIGUOUS} <= timed
+    asked = {p.point for p in counts.watched() if p.layout == CONTIGUOUS}
+    assert asked - set(counts.STREAMED) <= timed
     assert [p.cols for p in POINTS if p.dtype == "float32"] == list(counts.COLS)
     large = (*POINTS, *counts.FRONTIER_POINTS)
     assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in large)
@@ -167,6 +172,28 @@ def test_where_a_goal_is_near_the_same_four_are_counted():
     assert watched[Place("bfloat16", 2048, 131_072)] == counts.FRONTIER_NAMES
     assert watched[Place("float32", 1, 2**20)] == counts.NEAR_LIMITS_NAMES
     assert {p.rows for p in NEAR_LIMITS if p.cols == 32_000} == {256, 1024, 32_768}
+
+
+@pytest.mark.parametrize(
+    ("points", "regime", "names"),
+    [
+        (counts.TILED, "tile", counts.NEAR_LIMITS_NAMES),
+        (counts.STREAMED, "stream", counts.STREAMED_NAMES),
+    ],
+)
+def test_tiles_and_streams_are_counted_where_they_serve(
+    points: tuple[Point, ...], regime: str, names: tuple[str, ...]
+):
+    (point,) = points
+    assert counts.watched()[Place(*point)] == names
+    assert "frontier" in names
+    for facts in sorted(ARCHIVES.glob("*/hardware.json")):
+        gpu = gpu_of(json.loads(facts.read_text()))
+        assert gpu is not None
+        assert select(request(Place(*point), gpu), gpu.name).regime == regime
+    # No variant that takes fewer columns is asked.
+    if regime == "stream":
+        assert not [name for name in names if variant(name).refusal(point.dtype, point.cols)]
 
 
 def test_layouts_are_counted_of_the_frontier_where_they_are_measured():

@@ -8,15 +8,22 @@ import pytest
 
 from experiments.family import OPERATORS
 from experiments.family.archived import samples
+from experiments.family.counts import FILE as COUNTS
 from experiments.hardware import environment_sha256
 from experiments.listing import digest
 from experiments.tables import write_raw
 from figures import FAMILY_FIGURES
-from tests.experiments.family.made import errors_of, raw_of
+from tests.experiments.family.made import counts_of, errors_of, raw_of
 from tests.workflow.checkout import snakemake
 from tests.workflow.recorded import ARCHIVE, GPU, SOURCE
+from tests.workflow.test_profile_target import install_ncu
 from workflow.source import Source
-from workflow.tables import drawn_operators, operators_of, tidy_operators
+from workflow.tables import (
+    counted_operators,
+    drawn_operators,
+    operators_of,
+    tidy_operators,
+)
 
 CONFIG = ["--config", f"source={SOURCE}"]
 LOCAL = f"local-{GPU}"
@@ -44,6 +51,15 @@ def compare(copy: Path, *names: str) -> None:
         listing.write(f"{digest(path)}  {table}\n")
 
 
+def count(copy: Path) -> None:
+    """As if the archive had been packed with the operators' counts."""
+    path = copy / ARCHIVE / COUNTS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    counts_of().to_csv(path, index=False)
+    with (copy / ARCHIVE / "SHA256SUMS").open("a") as listing:
+        listing.write(f"{digest(path)}  {COUNTS}\n")
+
+
 def test_an_archive_without_operators_is_named_in_one_sentence(copy: Path):
     done = snakemake(copy, "family", *CONFIG)
     assert done.returncode != 0
@@ -59,13 +75,17 @@ def test_what_an_archive_holds_is_drawn_reported_and_judged(copy: Path):
     without = snakemake(copy, "--dry-run", "--forceall", "family", *CONFIG)
     assert without.returncode == 0, without.stdout
     assert "operator_accuracy" not in without.stdout
+    assert "rule family_limits" not in without.stdout
     compare(copy, "columns")
+    count(copy)
     done = snakemake(copy, "family", "goals", *CONFIG)
     assert done.returncode == 0, done.stdout
     made = copy / "results" / SOURCE
     drawn = {path.name for path in (made / "family" / "figures").iterdir()}
     assert drawn == {f"{n}.{s}" for n in ("columns", "sample") for s in SUFFIXES}
     assert all((made / "figures" / f"operator_accuracy.{s}").exists() for s in SUFFIXES)
+    assert (made / COUNTS).exists()
+    assert "| masks | causal |" in (made / "family" / "counts.md").read_text()
     table = pd.read_csv(made / "goals.csv")
     of_family = table[table["measured"].str.startswith("family/")]
     known = of_family["outcome"] != "unknown"
@@ -83,6 +103,7 @@ def test_a_gpu_measures_them_when_asked_and_not_otherwise(copy: Path):
     assert asked.stdout.count("rule family_measure:") >= len(OPERATORS)
     assert "rule family_warm:" in asked.stdout
     assert asked.stdout.count("rule family_accuracy:") == 1
+    assert "rule family_counts:" not in asked.stdout
     assert "rule measure:" not in asked.stdout
     for target in ((), ("archive",)):
         other = snakemake(copy, "--dry-run", *target)
@@ -98,6 +119,25 @@ def test_a_gpu_measures_them_when_asked_and_not_otherwise(copy: Path):
     assert f"results/{LOCAL}/family/accuracy.csv" in packed.stdout
 
 
+@pytest.mark.usefixtures("gpu")
+def test_a_gpu_with_ncu_counts_when_asked_and_the_archive_takes_it(copy: Path, tools: Path):
+    install_ncu(tools)
+    for target in ("family", f"results/{LOCAL}/{COUNTS}"):
+        asked = snakemake(copy, "--dry-run", target)
+        assert asked.returncode == 0, asked.stdout
+        assert asked.stdout.count("rule family_counts:") == 1
+        assert asked.stdout.count("rule family_limits:") == (target == "family")
+    for target in ((), ("archive",), ("profile",)):
+        other = snakemake(copy, "--dry-run", *target)
+        assert other.returncode == 0, other.stdout
+        assert "rule family_counts:" not in other.stdout
+    path = copy / "results" / LOCAL / COUNTS
+    path.parent.mkdir(parents=True)
+    counts_of().to_csv(path, index=False)
+    packed = snakemake(copy, "--dry-run", "archive")
+    assert f"results/{LOCAL}/{COUNTS}" in packed.stdout
+
+
 def test_which_operators_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     run = Source("local-a", "a", local=True)
@@ -108,3 +148,12 @@ def test_which_operators_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.touch()
     assert operators_of("local-a") == ["masks"]
     assert tidy_operators("local-a") == ["results/local-a/family/tidy/masks.csv"]
+
+
+def test_where_there_is_a_page_of_counts(tools: Path):
+    run = Source("local-a", "a", local=True)
+    assert counted_operators(run) == []
+    install_ncu(tools)
+    assert counted_operators(run) == ["results/local-a/family/counts.md"]
+    h200 = Source("archive-nvidia-h200", "nvidia-h200", local=False)
+    assert bool(counted_operators(h200)) == h200.holds(COUNTS)

@@ -71,8 +71,13 @@ RECORDS = [
         for path in transformed(SOURCE)
         if Path(path).name in RECORDED.get(SOURCE.gpu, [])
     ),
-    # The operators that were measured, and their errors.
-    *made(SOURCE.name, *map(raw_operator, OPERATORS), *FAMILY_FIGURES.values()),
+    # The operators that were measured, their errors, and what was counted of them.
+    *made(
+        SOURCE.name,
+        *map(raw_operator, OPERATORS),
+        *FAMILY_FIGURES.values(),
+        FAMILY_COUNTS,
+    ),
 ]
 
 

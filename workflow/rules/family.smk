@@ -1,4 +1,5 @@
 # The operators beside the softmax: measured when asked for by name, drawn where they are recorded.
+from experiments.family.counts import WATCHED
 from experiments.family.fingerprint import sha256_of
 
 FAMILY = [
@@ -119,6 +120,64 @@ rule family_accuracy:
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
+rule family_counts:
+    """Let ncu watch one call of every operator, ours and torch's, at a case or two."""
+    input:
+        ancient("results/{source}/hardware.json"),
+        FAMILY,
+        expand(
+            "experiments/{name}.py",
+            name=[
+                "ncu",
+                "profiled",
+                "profiler",
+                "family/counts",
+                "family/profiled",
+                "family/profiler",
+            ],
+        ),
+        expand("experiments/family/{operator}.py", operator=WATCHED),
+    output:
+        "results/{source}/family/counts.csv",
+    log:
+        "results/logs/{source}/family-counts.log",
+    wildcard_constraints:
+        source="local-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        kernels={name: sha256_of(name) for name in WATCHED},
+    shell:
+        "python -m experiments.family.profiler --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}; tail -n 2 {log}"
+
+
+rule family_limits:
+    """Say what operators move, over what they must, and what their kernels wait for."""
+    input:
+        KERNELS,
+        sorted(map(str, Path("kernels/frontier").rglob("*.json"))),
+        expand(
+            "experiments/{name}.py",
+            name=["family/limits", "family/tables", "limits", "tables", "markdown"],
+        ),
+        table="results/{source}/family/counts.csv",
+    output:
+        "results/{source}/family/counts.md",
+    log:
+        "results/logs/{source}/family-limits.log",
+    wildcard_constraints:
+        source="(archive|local)-(?!cpu/)[a-z0-9-]+",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python -m experiments.family.limits {input.table} --out {output} > {log} 2>&1"
+        " || {{ cat {log}; exit 1; }}"
+
+
 rule family_figure:
     """Draw an operator's table for the blog (svg, png) and the paper (pdf)."""
     input:
@@ -146,6 +205,7 @@ rule family:
     input:
         operator_figures(SOURCE.name, drawn_operators(SOURCE)),
         family_figures(SOURCE),
+        counted_operators(SOURCE),
     localrule: True
 
 

@@ -7,13 +7,16 @@ from zlib import crc32
 import pandas as pd
 
 from experiments.family import OPERATORS
+from experiments.family.counts import watched
 from experiments.family.fingerprint import sha256_of
 from experiments.family.operator import BLOCKS, OURS, TORCH, Case, Implementation
+from experiments.family.profiler import table
 from experiments.family.tables import ACCURACY, RAW, SCHEMA_VERSION
 from experiments.family.tidy import tidy
 from experiments.grids import ACCURACY_INPUTS
 from experiments.tables import validated
 from kernels.registry import DTYPES
+from tests.experiments.counted import PROFILER, launch
 
 COMMIT = "a" * 40
 BYTES_PER_NS = 4000.0
@@ -86,3 +89,14 @@ def errors_of(*operators: str) -> pd.DataFrame:
                 "mean_ulps": 0.25, "kernel_sha256": sha256_of(name), "code_commit": COMMIT,
             })  # fmt: skip
     return validated(ACCURACY, pd.DataFrame(rows))
+
+
+def counts_of(**changes: Any) -> pd.DataFrame:
+    """A COUNTS table: ours moves what is ideal in one launch, torch's twice that in two."""
+    rows, seen = [], {}
+    for call in watched():
+        rows.append({**call._asdict(), "status": "ok", "reason": ""})
+        half = OPERATORS[call.operator].n_bytes(call.case) / 2
+        one = launch(dram_read_bytes=half, dram_write_bytes=half, duration_us=half / 2e6, wait=1.0)
+        seen[call] = [one] * (1 if call.implementation == OURS else 2)
+    return table(pd.DataFrame(rows), seen, PROFILER, COMMIT).assign(**changes)
