@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from workflow.checkup import NOTE, OK, STOP, Finding
 from workflow.machine import Gpu
 
 H200 = Gpu("NVIDIA H200", "580.159.04")
+H100 = "NVIDIA H100 80GB HBM3"
 
 
 def levels(findings: object) -> list[str]:
@@ -165,7 +167,7 @@ def test_a_gpu_that_is_ready_and_what_may_be_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_which_runs_are_recorded():
-    for name in (H200.name, "NVIDIA H100 80GB HBM3"):
+    for name in (H200.name, H100):
         assert checkup.archived(Gpu(name, "580")).level == OK
     other = checkup.archived(Gpu("NVIDIA A100", "580"))
     assert other.level == NOTE
@@ -184,11 +186,21 @@ def test_an_archive_without_a_sweep_is_no_recorded_run(
 
 def test_what_is_to_be_expected():
     assert "draws the run recorded on nvidia-h200" in checkup.outlook(None)
-    minutes = f"{checkup.full_run(checkup.ARCHIVES / 'nvidia-h200'):.0f} minutes on nvidia-h200"
-    assert minutes in checkup.outlook(H200)
-    # An H100's archive holds a part of the sweeps.
-    for other in ("NVIDIA A100", "NVIDIA H100 80GB HBM3"):
+    for name, other in (("nvidia-h200", "NVIDIA A100"), ("nvidia-h100-80gb-hbm3", H100)):
+        minutes = f"{checkup.full_run(checkup.ARCHIVES / name):.0f} minutes on {name}"
         assert minutes in checkup.outlook(Gpu(other, "580"))
+    assert "minutes on nvidia-h200" in checkup.outlook(H200)
+
+
+def test_an_archive_without_all_sweeps_tells_no_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("nvidia-h200", "nvidia-h100-80gb-hbm3"):
+        times = Path(name, "benchmarks")
+        shutil.copytree(checkup.ARCHIVES / times, tmp_path / times)
+    (tmp_path / times / "tutorial_cols.tsv").unlink()
+    monkeypatch.setattr(checkup, "ARCHIVES", tmp_path)
+    assert "minutes on nvidia-h200" in checkup.outlook(Gpu(H100, "580"))
 
 
 def test_without_an_archive_there_is_nothing_to_draw(
