@@ -12,7 +12,7 @@ import typer
 
 from experiments.counts import NEAR_LIMITS_NAMES, read_counts
 from experiments.layout import BY_NAME, CONTIGUOUS
-from experiments.markdown import head, line
+from experiments.markdown import STALE, head, line
 from experiments.tables import PLACE, BadTable, reading
 from kernels.registry import DTYPES
 
@@ -26,7 +26,6 @@ WORDS = (
     "that there can be; waves are blocks over those that the multiprocessors hold at once; the "
     "times are no measurements."
 )
-STALE = "†"
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:

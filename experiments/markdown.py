@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+STALE = "†"  # measured or counted with earlier code
+
 
 def line(cells: Iterable[Any]) -> str:
     """A row; a bar within a cell is none of the table's."""

@@ -12,10 +12,9 @@ from experiments.family.operator import OURS, PLAIN, TORCH
 from experiments.family.others import COPIES
 from experiments.family.tables import read_raw
 from experiments.family.tidy import COPY, tidy
-from experiments.markdown import head, line
+from experiments.markdown import STALE, head, line
 
 NONE = "–"
-STALE = "†"
 # What is none of the others that somebody might take instead.
 OWN = (OURS, PLAIN, TORCH, ADD, COPY, *COPIES)
 HEADS = [

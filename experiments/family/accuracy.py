@@ -56,9 +56,8 @@ def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
                     {"status": "skipped", "reason": reason} if y is None else errors(y, exact, of)
                 )
                 rows.append({
-                    "operator": name, "implementation": each.name, "asked": case.asked,
-                    "dtype": dtype, "shape": "x".join(map(str, case.shape)), "rows": case.rows,
-                    "cols": case.cols, "input": kind, **found, "kernel_sha256": sha256_of(name),
+                    "operator": name, "implementation": each.name, **case.columns, "input": kind,
+                    **found, "kernel_sha256": sha256_of(name),
                 })  # fmt: skip
     return rows
 

@@ -262,8 +262,7 @@ class Block:
     ) -> dict[str, Any]:  # fmt: skip
         timed = outcome.status == "ok"
         return {
-            "implementation": each.name, "asked": case.asked, "dtype": case.dtype,
-            "shape": "x".join(map(str, case.shape)), "rows": case.rows, "cols": case.cols,
+            "implementation": each.name, **case.columns,
             "ideal_bytes": (each.n_bytes or self.operator.n_bytes)(case),
             "flops": self.operator.flops(case), "order": order, "sample": sample, "time_ns": ns,
             "timer": how, "l2": l2, "status": outcome.status, "reason": outcome.reason,

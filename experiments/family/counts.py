@@ -7,7 +7,7 @@ counted: its functions are those of the others.
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from experiments.family import (
     attention,
@@ -89,11 +89,3 @@ def call_of(cell: str) -> Watched:
     if found is None or found not in watched():
         raise outside(cell)
     return found
-
-
-def named(case: Case) -> dict[str, Any]:
-    """``case`` in the columns of a table."""
-    return {
-        "asked": case.asked, "dtype": case.dtype, "shape": "x".join(map(str, case.shape)),
-        "rows": case.rows, "cols": case.cols,
-    }  # fmt: skip

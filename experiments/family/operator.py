@@ -52,6 +52,14 @@ class Case:
         """Bytes of the input."""
         return math.prod(self.shape) * self.size
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a table that tell the case."""
+        return {
+            "asked": self.asked, "dtype": self.dtype, "shape": "x".join(map(str, self.shape)),
+            "rows": self.rows, "cols": self.cols,
+        }  # fmt: skip
+
     def __str__(self) -> str:
         return f"{self.asked}, {self.dtype} {' x '.join(map(str, self.shape))}"
 

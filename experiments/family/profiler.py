@@ -15,7 +15,7 @@ import typer
 
 from experiments import ncu
 from experiments.family import OPERATORS
-from experiments.family.counts import Watched, call_of, named, watched
+from experiments.family.counts import Watched, call_of, watched
 from experiments.family.fingerprint import sha256_of
 from experiments.family.tables import COUNTS
 from experiments.ncu import BadReport, Launch
@@ -37,7 +37,7 @@ def table(
         rows.append(
             {
                 **with_counts(row, launches.get(call, ())),
-                **named(call.case),
+                **call.case.columns,
                 "ideal_bytes": OPERATORS[call.operator].n_bytes(call.case),
                 "profiler": profiler,
                 "kernel_sha256": sha256_of(call.operator),

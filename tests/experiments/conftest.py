@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from experiments import launched, stale
 from experiments.archive import pack
@@ -18,6 +19,27 @@ from kernels.frontier import plans
 from tests.experiments.finished import FACTS, RAW_FILES, samples
 from tests.experiments.raw import raw
 from tests.experiments.recorded_launches import FACTS as H200_FACTS
+
+
+@pytest.fixture
+def switched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the profiler's switches, its ranges and waits for the GPU were asked, in order."""
+    log: list[str] = []
+
+    class Switch:
+        def __init__(self, text: str = "profiler") -> None:
+            self.text = text
+
+        def __enter__(self) -> None:
+            log.append(f"on {self.text}")
+
+        def __exit__(self, *error: object) -> None:
+            log.append(f"off {self.text}")
+
+    monkeypatch.setattr(torch.cuda.profiler, "profile", Switch)
+    monkeypatch.setattr(torch.cuda.nvtx, "range", Switch)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("wait"))
+    return log
 
 
 @pytest.fixture(scope="module")

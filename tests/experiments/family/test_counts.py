@@ -9,7 +9,6 @@ from experiments.family.counts import (
     Watched,
     call_of,
     label,
-    named,
     watched,
 )
 from experiments.family.operator import OURS, TORCH
@@ -66,6 +65,6 @@ def test_another_range_is_no_call(text: str):
 
 def test_a_case_has_the_columns_of_every_table():
     case = WATCHED["columns"][0]
-    assert list(named(case)) == CASE
-    assert named(case)["shape"] == "1x1000000x64"
+    assert list(case.columns) == CASE
+    assert case.columns["shape"] == "1x1000000x64"
     assert str(watched()[0]) == f"factors, ours: {WATCHED['factors'][0]}"
