@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import warnings
 from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C._functorch import get_interpreter_stack
+from torch.compiler import is_compiling
 
 from kernels import eager, operators, ops
-from kernels.arguments import check_finite, check_flags, check_floating, check_tensor, told
-from kernels.eager import Asked
+from kernels.arguments import (
+    check_finite,
+    check_flags,
+    check_floating,
+    check_tensor,
+    either,
+    told,
+)
+from kernels.eager import Asked, Call
 from kernels.frontier import frontier
 from kernels.prepared import known, launch
 from kernels.transforms import differentiated
@@ -19,13 +28,14 @@ from kernels.unwatched import dense, observed
 
 
 def softmax(
-    x: Tensor, dim: int = -1, *, out: Tensor | None = None, dtype: torch.dtype | None = None,
-    invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
-    is_causal: bool = False, factor: float = 1.0,
+    x: Tensor | None = None, dim: int = -1, *, out: Tensor | None = None,
+    dtype: torch.dtype | None = None, invariant: bool = False, scale: float = 1.0,
+    mask: Tensor | None = None, is_causal: bool = False, factor: float = 1.0,
+    input: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The softmax of ``x``, of any shape and strides, along ``dim``, as torch.softmax gives it.
 
-    With the last four it is factor * softmax(scale * x + mask), in one kernel.
+    With scale, mask, is_causal and factor it is factor * softmax(scale * x + mask), in one kernel.
 
     On CUDA float16, bfloat16 and float32 go through this project's kernels, everything else
     through torch.softmax (with one warning a process where there is no CUDA GPU), nested tensors
@@ -42,6 +52,7 @@ def softmax(
                dtype, added to scale * x. A row of which nothing takes part is NaN
     is_causal  row i of every matrix (..., rows, columns) sees the columns up to i
     factor     what results are multiplied by
+    input      torch's name for ``x``
 
     Raises TypeError for what is no tensor of strides, for other dtypes than float16, bfloat16,
     float32 and float64, for a mask of another dtype and for arguments of other types, IndexError
@@ -55,10 +66,12 @@ def softmax(
     factors and masks are passes of their own; it computes derivatives in forward mode, of
     torch.func and of gradients.
     """
+    if input is not None:
+        x = either("softmax", x, input)
     # A plain call goes past the dispatcher, which from Python takes longer than all else before
     # the launch. What is in the key is looked at once.
     if (
-        not torch.compiler.is_compiling()
+        not is_compiling()
         and out is None
         and mask is None
         and isinstance(scale, float)
@@ -85,32 +98,35 @@ def softmax(
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y
-    return _call(x, out, mask, Asked(False, dim, dtype, invariant, scale, is_causal, factor))
+    return _call(x, out, mask, (False, dim, dtype, invariant, scale, is_causal, factor))
 
 
 def log_softmax(
-    x: Tensor, dim: int = -1, *, out: Tensor | None = None, dtype: torch.dtype | None = None,
-    invariant: bool = False, scale: float = 1.0, mask: Tensor | None = None,
-    is_causal: bool = False, factor: float = 1.0,
+    x: Tensor | None = None, dim: int = -1, *, out: Tensor | None = None,
+    dtype: torch.dtype | None = None, invariant: bool = False, scale: float = 1.0,
+    mask: Tensor | None = None, is_causal: bool = False, factor: float = 1.0,
+    input: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The logarithm of the softmax of ``x``, of any shape, as torch.log_softmax gives it.
 
-    With the last four it is factor * log_softmax(scale * x + mask). Arguments are those of
+    With factors and masks it is factor * log_softmax(scale * x + mask). Arguments are those of
     ``softmax``, and so are dtypes: float16, bfloat16 and float32 by kernels. Raises what it raises,
     and moves as many bytes.
     """
-    return _call(x, out, mask, Asked(True, dim, dtype, invariant, scale, is_causal, factor))
+    x = either("log_softmax", x, input)
+    return _call(x, out, mask, (True, dim, dtype, invariant, scale, is_causal, factor))
 
 
-def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> Tensor:
-    """What is ``asked`` of ``x``: by a launch that is known, by one that can be, or by PyTorch."""
-    compiling = torch.compiler.is_compiling()
+def _call(x: Any, out: Tensor | None, mask: Tensor | None, call: Call) -> Tensor:
+    """What ``call`` asks of ``x``: by a launch that is known, by one that can be, or by PyTorch."""
+    compiling = is_compiling()
     alone, derived = (False, False) if compiling else _unseen(x, out, mask)
-    ready = eager.kept(x, out, mask, asked) if alone or derived else None
-    if ready:
-        if derived:
-            return eager.differentiated(x, (mask, asked, ready))
-        return eager.again(ready, x, out, mask)
+    # What was called before needs no checks.
+    if alone and (y := eager.again(x, out, mask, call)) is not None:
+        return y
+    if derived and (ready := eager.kept(x, x.data_ptr(), None, 0, mask, call)):
+        return eager.differentiated(x, (mask, call, ready))
+    asked = Asked(*call)
     log, dim, dtype, invariant, scale, is_causal, factor = asked
     kind = _checked(x, out, mask, asked)
     _check_mask(asked.name, x, dim, kind, mask, is_causal)
@@ -119,10 +135,10 @@ def _call(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> T
         if not compiling and not torch.cuda.is_available():
             _warn_once()
         y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
-    elif alone and (y := eager.first(x, out, mask, asked)) is not None:
+    elif alone and (y := eager.first(x, out, mask, call)) is not None:
         return y
     elif derived:
-        return eager.differentiated(x, (mask, asked, None))
+        return eager.differentiated(x, (mask, call, None))
     elif asked.plain and mask is None:
         y = ops.softmax(x, dim, dtype, invariant)
     else:
@@ -176,7 +192,7 @@ def _unseen(x: Tensor, out: Tensor | None, mask: Tensor | None) -> tuple[bool, b
     if not dense(x) or observed():
         return False, False
     wanted = torch.is_grad_enabled()
-    for other in (out, mask):
+    for other in () if out is mask is None else (out, mask):
         if other is not None and (not dense(other) or (wanted and other.requires_grad)):
             return False, False
     if wanted and x.requires_grad:

@@ -22,6 +22,15 @@ def told(given: Any) -> str:
     return " ".join(reprlib.repr(given).split())
 
 
+def either(caller: str, x: Any, input: Any) -> Any:
+    """The tensor, which is ``x`` or by torch's name ``input``.  Raises TypeError for both."""
+    if input is None:
+        return x
+    if x is not None:
+        raise TypeError(f"{caller} takes one tensor, as x or by torch's name input; got both")
+    return input
+
+
 def check_tensor(caller: str, name: str, given: Any, jagged: bool = False) -> None:
     """Raise TypeError for what is no tensor of strides; ``jagged``: nested ones may pass."""
     if not isinstance(given, Tensor):

@@ -36,15 +36,15 @@ REDUCTIONS = ("none", "mean", "sum")
 def cross_entropy(
     input: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0, z_loss: float = 0.0, return_lse: bool = False,
-    inplace: bool = False, check: bool = False,
+    inplace: bool = False, check: bool = False, weight: None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """The cross-entropy of logits ``input`` (..., classes) with the classes ``target`` (...).
 
-    As torch.nn.functional.cross_entropy's of rows, but classes are the last dimension, ``target``
-    may be int32 as well as int64, and the loss is float32 whatever the logits are. On CUDA
-    float16, bfloat16 and float32 go through this project's kernels, everything else through torch
-    (with one warning a process where there is no CUDA GPU). It works under torch.compile and in
-    CUDA graphs.
+    As torch.nn.functional.cross_entropy's of rows, but classes are the last dimension and have no
+    ``weight``, ``target`` may be int32 as well as int64, and the loss is float32 whatever the
+    logits are. On CUDA float16, bfloat16 and float32 go through this project's kernels, everything
+    else through torch (with one warning a process where there is no CUDA GPU). It works under
+    torch.compile and in CUDA graphs.
 
     z_loss      adds z_loss * lse**2 to every row that counts, lse being its log-sum-exp
     return_lse  gives (loss, lse), lse float32 of target's shape, which carries no gradient
@@ -68,6 +68,11 @@ def cross_entropy(
     the bytes, and at most 16 bytes a row; where the backward pass computes the gradient, and for
     rows that no cluster holds, 3MN in all.
     """
+    if weight is not None:
+        raise ValueError(
+            f"cross_entropy has no weight for a class; got {told(weight)}: weigh the losses of "
+            'reduction="none", or take torch.nn.functional.cross_entropy'
+        )
     _checked(input, target, ignore_index, reduction)
     _check_options(label_smoothing, z_loss, return_lse=return_lse, inplace=inplace, check=check)
     if inplace:
@@ -85,20 +90,20 @@ def cross_entropy(
         elif reduction == "sum":
             loss = loss.sum()
         return (loss, lse.detach()) if return_lse else loss
-    early, weight = not compiling and _early(input, target, reduction, inplace), None
+    early, share = not compiling and _early(input, target, reduction, inplace), None
     if reduction == "mean":
         weigh = ops._cuda_targets if early else ops.cross_entropy_targets
-        weight, _ = weigh(target, input.shape[-1], terms.ignore_index)
+        share, _ = weigh(target, input.shape[-1], terms.ignore_index)
     if early:
-        loss, lse = _with_gradient(input, (target, weight, terms, inplace))
+        loss, lse = _with_gradient(input, (target, share, terms, inplace))
         return (loss, lse) if return_lse else loss
     loss, lse = ops.cross_entropy(
         input, target, terms.ignore_index, terms.label_smoothing, terms.z_loss, return_lse
     )
     if reduction != "none":
         loss = loss.sum()
-    if weight is not None:
-        loss = loss * weight
+    if share is not None:
+        loss = loss * share
     return (loss, lse) if return_lse else loss
 
 
@@ -227,9 +232,12 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
             "probabilities take torch.nn.functional.cross_entropy"
         )
     if input.dim() == 0 or input.shape[:-1] != target.shape or input.shape[-1] == 0:
+        as_torch = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
         raise ValueError(
             "cross_entropy expects input (..., classes), of a class at least, and target (...); "
             f"got {tuple(input.shape)} and {tuple(target.shape)}"
+            + ": pass input.movedim(1, -1)"
+            * as_torch
         )
     if input.device != target.device:
         raise ValueError(

@@ -25,6 +25,9 @@ from kernels.prepared import Launch, known, launch
 from kernels.transforms import applied
 from kernels.unwatched import dense, observed
 
+# As fields of Asked, which takes longer to make.
+Call = tuple[bool, int, torch.dtype | None, bool, float, bool, float]
+
 
 class Asked(NamedTuple):
     """What is asked of a tensor: api.softmax says what each is; ``log``: of log_softmax."""
@@ -52,66 +55,91 @@ class Asked(NamedTuple):
         return self.scale == 1.0 and self.factor == 1.0 and not self.is_causal
 
 
-def kept(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> Launch | None:
-    """The launch that ``first`` made for such tensors; None where there is none.
-
-    What has one needs no checks: the key holds all that they look at, but for who sees the call.
-    """
-    try:
-        ready = known(x.get_device(), _key(x, out, mask, asked))
-    except TypeError:  # of what is no argument of a softmax; it is told of elsewhere
+def again(x: Tensor, out: Tensor | None, mask: Tensor | None, call: Call) -> Tensor | None:
+    """The result by the launch that ``first`` made for such tensors; None where there is none."""
+    source, to = x.data_ptr(), 0 if out is None else out.data_ptr()
+    ready = kept(x, source, out, to, mask, call)
+    if ready is None:
         return None
-    return ready if _apart(x, out) else None
-
-
-def again(ready: Launch, x: Tensor, out: Tensor | None, mask: Tensor | None) -> Tensor:
-    """The result by the launch that was ``kept`` for such tensors."""
-    # New CUDA memory begins on a boundary of 256 bytes or more.
-    y = ops.new(x) if out is None else _written(out)
-    ready(torch._C._cuda_getCurrentRawStream(x.get_device()), *_pointers(x, y, mask))
+    if out is None:
+        y = _new(x)
+        to = y.data_ptr()
+    elif _apart(x, source, out, to):
+        y = _written(out)
+    else:
+        return None
+    stream = torch._C._cuda_getCurrentRawStream(x.get_device())
+    if mask is None:
+        ready(stream, source, to)
+    else:
+        ready(stream, source, to, mask.data_ptr())
     return y
 
 
-def first(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> Tensor | None:
-    """The result by one kernel, whose launch is kept; None where tensors have to be copied."""
-    if asked.dtype not in (None, x.dtype) or x.numel() == 0 or not _apart(x, out):
+def kept(
+    x: Tensor, source: int, out: Tensor | None, to: int, mask: Tensor | None, call: Call
+) -> Launch | None:  # fmt: skip
+    """The launch that ``first`` made for such tensors at ``source`` and ``to``; None if none.
+
+    What has one needs no checks: the key holds all that they look at, but for who sees the call,
+    and for types, since True, 1 and 1.0 are one key.
+    """
+    _, dim, _, invariant, scale, is_causal, factor = call
+    if not (
+        type(dim) is int
+        and type(invariant) is type(is_causal) is bool
+        and type(scale) is type(factor) is float
+    ):
         return None
-    y = ops.new(x) if out is None else out
+    try:
+        return known(x.get_device(), _key(x, source, out, to, mask, call))
+    except TypeError:  # of what is no argument of a softmax; it is told of elsewhere
+        return None
+
+
+def first(x: Tensor, out: Tensor | None, mask: Tensor | None, call: Call) -> Tensor | None:
+    """The result by one kernel, whose launch is kept; None where tensors have to be copied."""
+    asked = Asked(*call)
+    if asked.dtype not in (None, x.dtype) or x.numel() == 0:
+        return None
+    source, y = x.data_ptr(), ops.new(x) if out is None else out
+    to = y.data_ptr()
+    if out is not None and not _apart(x, source, out, to):
+        return None
     if (prepare := _one_launch(x, y, mask, asked)) is None:
         return None
-    pointers = _pointers(x, y, mask)
-    launch(x.get_device(), _key(x, out, mask, asked), prepare, *pointers)
+    pointers = (source, to) if mask is None else (source, to, mask.data_ptr())
+    launch(x.get_device(), _key(x, source, out, to, mask, call), prepare, *pointers)
     return y if out is None else _written(out)
 
 
-def _key(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -> tuple[Any, ...]:
-    to = None if out is None else (*_lies(out), out.data_ptr() % VECTOR_BYTES)
-    of_mask = None if mask is None else _lies(mask)
-    return *_lies(x), x.data_ptr() % frontier.LINE_BYTES, asked, to, of_mask
+def _key(
+    x: Tensor, source: int, out: Tensor | None, to: int, mask: Tensor | None, call: Call
+) -> tuple[Any, ...]:  # fmt: skip
+    """What a launch depends on: how tensors lie, and what is asked."""
+    key = x.dtype, x.shape, x.stride(), x.get_device(), source % frontier.LINE_BYTES, call
+    if out is not None:
+        key = *key, out.dtype, out.shape, out.stride(), out.get_device(), to % VECTOR_BYTES
+    if mask is not None:
+        key = *key, mask.dtype, mask.shape, mask.stride(), mask.get_device()
+    return key
 
 
-def _lies(x: Tensor) -> tuple[Any, ...]:
-    return x.dtype, x.shape, x.stride(), x.get_device()
-
-
-def _pointers(x: Tensor, y: Tensor, mask: Tensor | None) -> tuple[int, ...]:
-    if mask is None:
-        return x.data_ptr(), y.data_ptr()
-    return x.data_ptr(), y.data_ptr(), mask.data_ptr()
-
-
-def _apart(x: Tensor, out: Tensor | None) -> bool:
+def _apart(x: Tensor, source: int, out: Tensor, to: int) -> bool:
     """Whether a kernel may write to ``out`` while it reads ``x``: it is the same, or apart."""
-    return (
-        out is None
-        or (x.data_ptr() == out.data_ptr() and x.stride() == out.stride())
-        or x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
-    )
+    if source == to and x.stride() == out.stride():
+        return True
+    return x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
+
+
+def _new(x: Tensor) -> Tensor:
+    """A contiguous tensor as ``x``; CUDA memory begins on a boundary of 256 bytes or more."""
+    return torch.empty_like(x) if x.is_contiguous() else ops.new(x)
 
 
 def _written(out: Tensor) -> Tensor:
     """``out``; whoever saved it for a gradient is told."""
-    torch.autograd.graph.increment_version(out)
+    torch._C._increment_version((out,))
     return out
 
 
@@ -146,10 +174,16 @@ class Differentiated(torch.autograd.Function):
     """The same with a gradient of the tensor, not of its mask; called as ``differentiated``."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, call: tuple[Tensor | None, Asked, Launch | None]) -> Tensor:
-        mask, asked, ready = call
-        y = again(ready, x, None, mask) if ready else first(x, None, mask, asked)
-        log, dim, dtype, invariant, scale, is_causal, factor = asked
+    def forward(ctx: Any, x: Tensor, given: tuple[Tensor | None, Call, Launch | None]) -> Tensor:
+        mask, call, ready = given
+        if ready is None:
+            y = first(x, None, mask, call)
+        else:
+            y = _new(x)
+            beside = () if mask is None else (mask.data_ptr(),)
+            stream = torch._C._cuda_getCurrentRawStream(x.get_device())
+            ready(stream, x.data_ptr(), y.data_ptr(), *beside)
+        log, dim, dtype, invariant, scale, is_causal, factor = call
         if y is None:
             y = operators.softmax_operator(
                 x, mask, dim, dtype, log, float(scale), float(factor), is_causal, invariant

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kernels import ops
-from kernels.arguments import check_floating, check_int, check_tensor, told
+from kernels.arguments import check_floating, check_int, check_tensor, either, told
 from kernels.frontier import choice
 from kernels.frontier.choice_plans import MOST_TOP
 from kernels.frontier.rows import as_rows
@@ -23,8 +23,9 @@ operator = torch.ops.roofline.topk_softmax.default
 
 
 def topk_softmax(
-    x: Tensor, k: int, *, normalize: Literal["all", "topk"] = "all"
-) -> tuple[Tensor, Tensor]:
+    x: Tensor | None = None, k: int | None = None, *,
+    normalize: Literal["all", "topk"] = "all", input: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The ``k`` largest probabilities of the softmax of each row of ``x`` (M, N), and where.
 
     Gives values (M, k) in x's dtype, in descending order, and indices (M, k), int64. Which they are
@@ -34,6 +35,7 @@ def topk_softmax(
 
     normalize  "all" divides by the sum over the row (softmax, then topk), "topk" by the sum over
                the k that are given (topk, then softmax)
+    input      torch's name for ``x``
 
     float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
     through torch, as do derivatives in forward mode and of torch.func. Values have gradients.
@@ -46,6 +48,10 @@ def topk_softmax(
     8 bytes a row; each part of a row leaves k times 8 bytes more, which are read again. torch sorts
     each row. The gradient is torch's operators', with intermediates of MN elements.
     """
+    return _topk(either("topk_softmax", x, input), k, normalize)
+
+
+def _topk(x: Any, k: Any, normalize: Any) -> tuple[Tensor, Tensor]:
     check_tensor("topk_softmax", "x", x)
     check_floating("topk_softmax", x.dtype, "x.float()")
     if x.dim() != 2:

@@ -19,7 +19,7 @@ from torch.library import opcheck
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernels import api, ops, softmax
+from kernels import api, log_softmax, ops, softmax, topk_softmax
 
 torch.manual_seed(0)
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -190,6 +190,15 @@ def gradient(f: Callable[[Tensor], Tensor], x: Tensor, grad: Tensor) -> Tensor:
     f(leaf).backward(grad)
     assert leaf.grad is not None
     return leaf.grad
+
+
+def test_the_tensor_goes_by_torchs_name_too():
+    x = torch.randn(3, 5)
+    for call in (softmax, torch.compile(softmax, backend="eager", fullgraph=True)):
+        assert torch.equal(call(input=x, dim=0), softmax(x, 0))
+    assert torch.equal(log_softmax(dim=-1, input=x), log_softmax(x=x))
+    for given, expected in zip(topk_softmax(input=x, k=2), topk_softmax(x, 2), strict=True):
+        assert torch.equal(given, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -34,6 +34,8 @@ def rows_of_softmax(f: Callable[..., Any]) -> Iterator[Row]:
     name = f.__name__
     for x in NO_TENSORS:
         yield f, (x,), {}, TypeError, f"{name} expects a torch.Tensor for x; got .*as_tensor"
+    yield f, (), {}, TypeError, f"{name} expects a torch.Tensor for x; got NoneType"
+    yield f, (X,), {"input": X}, TypeError, f"{name} takes one tensor, .*got both"
     for dtype in NO_FLOATS:
         words = f"takes float16.*got {dtype}: pass dtype=torch.float32"
         yield f, (X.to(dtype),), {}, TypeError, words
@@ -102,7 +104,17 @@ def rows_of_cross_entropy() -> Iterator[Row]:
         words = f"int32 or int64 in target; got {dtype}"
         yield f, (X, T.to(dtype)), {}, TypeError, words
     for target in (T[:2], T[None], T[0]):
-        yield f, (X, target), {}, ValueError, r"got \(3, 5\) and \("
+        yield f, (X, target), {}, ValueError, r"got \(3, 5\) and \(.*\)$"
+    # As torch has them, classes before the last dimension.
+    yield (
+        f,
+        (X[None], T.new_zeros(1, 5)),
+        {},
+        ValueError,
+        r"and \(1, 5\): pass input\.movedim\(1, -1\)$",
+    )
+    for weight in (torch.ones(5), [1.0] * 5):
+        yield f, (X, T), {"weight": weight}, ValueError, 'no weight for a class; got .*"none"'
     yield f, (X[:, :0], T), {}, ValueError, "of a class at least"
     yield f, (X[0, 0], T), {}, ValueError, r"got \(\) and \(3,\)"
     yield f, (X, T.to("meta")), {}, ValueError, "on one device; got cpu and meta"
@@ -141,6 +153,8 @@ def rows_of_topk_softmax() -> Iterator[Row]:
     f = topk_softmax
     for x in NO_TENSORS:
         yield f, (x, 2), {}, TypeError, r"a torch\.Tensor for x; got"
+    yield f, (X, 2), {"input": X}, TypeError, "topk_softmax takes one tensor, .*got both"
+    yield f, (X,), {}, TypeError, "an int for k; got None"
     for dtype in NO_FLOATS:
         yield f, (X.to(dtype), 2), {}, TypeError, rf"got {dtype}: pass x\.float"
     for x in (*NOT_STRIDED, NESTED, JAGGED):

@@ -355,3 +355,17 @@ def test_nothing_is_kept_of_what_is_copied_or_empty(made: list[str]):
     assert prepared.THREAD.launches == {}
     assert eager.first(torch.randn(3, 4), None, None, eager.Asked(
         True, -1, torch.float64, False, 1.0, False, 1.0)) is None  # fmt: skip
+
+
+def test_a_launch_that_is_kept_takes_no_argument_of_another_type(made: list[str]):
+    x = torch.randn(3, 8)
+    usual: dict[str, Any] = {"scale": 0.5, "factor": 1.0, "invariant": False, "dim": 1}
+    for name, like in (("factor", True), ("invariant", 0), ("dim", True), ("is_causal", 0)):
+        softmax(x, **usual)
+        made.clear()
+        softmax(x, **usual)
+        assert made == []
+        with pytest.raises(TypeError, match=f"softmax expects .*{name}"):
+            softmax(x, **{**usual, name: like})
+    # A whole number is one: it goes the long way, and finds the same launch.
+    assert torch.equal(softmax(x, scale=2), softmax(x, scale=2.0))
