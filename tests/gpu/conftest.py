@@ -3,6 +3,7 @@
 import fcntl
 import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,13 +38,30 @@ def collected() -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Tests marked ``alone``, which time the GPU, wait until no other process's test uses it."""
+    """Tests marked ``alone``, which time the GPU, wait until no other process's test uses it.
+
+    Those marked ``large``, which take most of its memory, wait for one another; and every test
+    leaves what it took, since the caches of several processes would hold what those need.
+    """
     if item.get_closest_marker("gpu") is None:
         yield
         return
+    large = item.get_closest_marker("large") is not None
     alone = item.get_closest_marker("alone") is not None
-    with Path(__file__).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    with (
+        locked("memory.py", fcntl.LOCK_EX if large else None),
+        locked("conftest.py", fcntl.LOCK_EX if alone else fcntl.LOCK_SH),
+    ):
+        yield
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def locked(name: str, operation: int | None) -> Iterator[None]:
+    """Hold the file ``name`` of this folder, as one of flock's operations or not at all."""
+    with Path(__file__).with_name(name).open() as file:
+        if operation is not None:
+            fcntl.flock(file, operation)
         yield
 
 

@@ -14,6 +14,7 @@ from kernels.frontier.columns_layout import as_columns, unit_bytes
 from kernels.frontier.columns_plans import choose
 from kernels.frontier.frontier import NAMES, gpu
 from kernels.frontier.plans import Shape
+from tests.gpu.memory import needs
 
 pytestmark = [pytest.mark.gpu]
 
@@ -171,10 +172,10 @@ def test_two_looks_work_in_a_graph_and_in_several_streams():
         torch.testing.assert_close(y, torch.softmax(torch.softmax(other, 0) * 100, 0))
 
 
+@pytest.mark.large
 def test_more_places_than_32_bits_of_bytes_are_counted():
     rows, places = 3, 2**30 + 8
-    if torch.cuda.mem_get_info()[0] < 3 * 2 * rows * places:
-        pytest.skip("needs 20 GB")
+    needs(3 * 2 * rows * places)
     x = torch.empty(rows, places, dtype=torch.bfloat16, device="cuda")
     x[0], x[1], x[2] = 1.0, 2.0, 3.0
     y = softmax(x, 0)

@@ -22,6 +22,7 @@ from kernels.frontier.select import DEFAULT, MANY, select, table
 from kernels.launch import bind
 from kernels.registry import ROOT
 from tests.gpu.drawn import GUARD, Drawn, drawn, fault, widest_dealt
+from tests.gpu.memory import needs
 from tests.gpu.neighbours import PATIENCE_S, Neighbour, done_within
 from tests.gpu.together import Wide
 
@@ -178,9 +179,9 @@ def one_row(layout: Layout) -> Layout:
     return replace(layout, gap_x=0, gap_out=0)
 
 
+@pytest.mark.large
 def test_rows_that_lie_further_apart_than_32_bits_count():
-    if torch.cuda.mem_get_info()[0] < 12 * 2**30:
-        pytest.skip("needs 12 GiB of free device memory")
+    needs(12 * 2**30)
     memory = [torch.empty(2**31 + 2**20, dtype=torch.bfloat16, device="cuda") for _ in range(2)]
     compile_all(case for more in (8, 1) for case in far(more))
     for more in (8, 1):
@@ -202,12 +203,11 @@ def far(more: int) -> list[Case]:
     ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("dtype", "rows", "cols", "gap"), LARGE)
 def test_tensors_of_more_than_2_to_31_elements(dtype: str, rows: int, cols: int, gap: int):
     assert rows * cols > 2**31
-    torch.cuda.empty_cache()
-    if torch.cuda.mem_get_info()[0] < 20 * rows * (cols + gap):
-        pytest.skip("needs 50 GiB of free device memory")
+    needs(20 * rows * (cols + gap))
     x = planted(rows, cols + gap, getattr(torch, dtype), "cuda", seed=1)[:, :cols]
     y = bind("frontier")(x, torch.full(x.shape, torch.nan, dtype=x.dtype, device="cuda"))
     wraps = 2**31 // cols
@@ -215,8 +215,6 @@ def test_tensors_of_more_than_2_to_31_elements(dtype: str, rows: int, cols: int,
     verdict = check(x[some], y[some])
     assert verdict.ok, verdict.reason
     assert bool(y.isfinite().all())
-    del x, y
-    torch.cuda.empty_cache()
 
 
 def wait_for(done: Callable[[], bool]) -> None:

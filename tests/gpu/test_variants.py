@@ -8,6 +8,7 @@ from experiments.correctness import cases, examine
 from kernels.launch import bind
 from kernels.outputs import TopK, empty_output, spoilt
 from kernels.registry import DTYPES, VARIANTS, variant
+from tests.gpu.memory import needs
 from tests.reference import assert_softmax
 
 pytestmark = pytest.mark.gpu
@@ -39,12 +40,13 @@ def test_every_case(name: str, dtype: str):
     assert bool(wrong) == ((name, dtype) in ROUGH), wrong
 
 
+@pytest.mark.large
+@pytest.mark.xdist_group("large")  # one process has all, and no other waits for it
 @pytest.mark.parametrize("name", [n for n in SOFTMAXES if n != "torch_naive"])
 def test_rows_beyond_32_bit_offsets(name: str):
     # 2^32 elements: the last rows lie where an int offset has wrapped around.
     rows, cols = 2**20 + 1, 2**12
-    if torch.cuda.mem_get_info()[0] < 5 * rows * cols * 2:
-        pytest.skip("needs 40 GiB of free device memory")
+    needs(5 * rows * cols * 2)
     dtype = torch.bfloat16 if "bfloat16" in variant(name).dtypes else torch.float32
     x = torch.zeros(rows, cols, dtype=dtype, device="cuda")
     x[-3:] = planted(3, cols, dtype, "cuda", seed=1)
@@ -52,8 +54,6 @@ def test_rows_beyond_32_bit_offsets(name: str):
     assert_softmax(x[-3:], TopK(*(t[-3:] for t in y)) if isinstance(y, TopK) else y[-3:])
     probabilities = y.values if isinstance(y, TopK) else y
     assert bool((probabilities[:-3] == 1 / cols).all())
-    del x, y, probabilities
-    torch.cuda.empty_cache()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
