@@ -11,6 +11,4 @@ def needs(n_bytes: int) -> None:
     """
     there = torch.cuda.mem_get_info()[1]
     if there < 1.1 * n_bytes:
-        pytest.skip(
-            f"needs a GPU of {1.1 * n_bytes / 2**30:.0f} GiB, this has {there / 2**30:.0f}"
-        )
+        pytest.skip(f"needs a GPU of {1.1 * n_bytes / 2**30:.0f} GiB, this has {there / 2**30:.0f}")
