@@ -1,5 +1,6 @@
 """Run a variant at a point and check what it wrote: no number exists without this."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from kernels.outputs import Output, empty_output, spoilt
 from kernels.registry import Variant, variant
 
 T = TypeVar("T")
+COMPLAINT = re.compile(r"\berror\b", re.IGNORECASE)
+FOLDERS = re.compile(r"(?<![\w/])/(?:[^\s/:'\"]+/)+")
 
 
 class GpuLost(RuntimeError):
@@ -101,7 +104,7 @@ def attempt(name: str, point: Point, device: str, run: Callable[[], T]) -> tuple
         return None, memory_reason(point, name)
     except Exception as error:  # compilers and drivers raise types of their own
         raise_if_lost(error, device)
-        return None, f"{type(error).__name__}: {_first_line(error)}"
+        return None, reason_of(error)
 
 
 def raise_if_lost(error: Exception, device: str) -> None:
@@ -124,6 +127,17 @@ def blaming(what: str) -> Iterator[None]:
             f"the GPU stopped answering in {what}: {lost}; mend the variant, or take it out of "
             "kernels/registry.py"
         ) from lost
+
+
+def reason_of(error: Exception) -> str:
+    """An error's type and first line; where that announces a tool's output, what that complains of.
+
+    Folders are left out: they are those of a machine.
+    """
+    first, *output = str(error).strip().splitlines() or [type(error).__name__]
+    complaint = next((line for line in output if COMPLAINT.search(line)), "")
+    said = f"{first} {complaint}" if first.endswith(":") else first
+    return FOLDERS.sub("", f"{type(error).__name__}: {said}".strip())
 
 
 def _first_line(error: Exception) -> str:

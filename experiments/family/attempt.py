@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from experiments.examine import raise_if_lost
+from experiments.examine import raise_if_lost, reason_of
 from experiments.family.operator import Case, Refused
 from kernels.launch import Unavailable
 
@@ -28,12 +28,8 @@ def attempt(case: Case, device: str, run: Callable[[], T]) -> tuple[T | None, st
         return None, out_of_memory(case)
     except Exception as error:  # compilers and drivers raise types of their own
         raise_if_lost(error, device)
-        return None, f"{type(error).__name__}: {_first_line(error)}"
+        return None, reason_of(error)
 
 
 def out_of_memory(case: Case) -> str:
     return f"out of device memory: the input alone takes {case.tensor_bytes / 2**30:.2f} GiB"
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

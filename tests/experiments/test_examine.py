@@ -48,6 +48,11 @@ def lost(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", failing(ILLEGAL))
 
 
+# As FlashInfer's loader reports a source that is not there.
+NO_SOURCE = RuntimeError(
+    "Ninja build failed. Ninja output:\nninja: Entering directory `/tmp/ops'\nninja: error: "
+    "'/opt/x/csrc/cub_topk.cu', needed by '/tmp/ops/topk.o', missing and no known rule to make it\n"
+)
 REPORTS = pytest.mark.parametrize(
     "report",
     [
@@ -64,6 +69,11 @@ REPORTS = pytest.mark.parametrize(
         (Unavailable("needs the package 'triton'"), "needs the package 'triton'"),
         (ILLEGAL, "RuntimeError: CUDA error: an illegal memory access was encountered"),
         (KeyError(), "KeyError: KeyError"),
+        (
+            NO_SOURCE,
+            "RuntimeError: Ninja build failed. Ninja output: ninja: error: 'cub_topk.cu', needed "
+            "by 'topk.o', missing and no known rule to make it",
+        ),
         (
             torch.OutOfMemoryError("tried to allocate"),
             "out of device memory: input and output take 0.00 GiB before any intermediate, "
