@@ -136,6 +136,12 @@ def test_measured_with_other_code_is_stale():
     assert judged(goal("copy", least=0.99), found) == "stale"
 
 
+def test_calls_of_other_code_leave_what_the_device_took():
+    calls = timed(FRONTIER, 9000.0, timer="call", kernel_sha256="c" * 64)
+    found = evidence(*timed(FRONTIER, 1000.0), *calls)
+    assert judged(goal("copy", least=0.99), found) == "met"
+
+
 @pytest.mark.parametrize(
     ("point", "source", "why"),
     [
