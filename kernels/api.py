@@ -16,6 +16,7 @@ from kernels.arguments import (
     check_finite,
     check_flags,
     check_floating,
+    check_int,
     check_tensor,
     either,
     told,
@@ -131,10 +132,13 @@ def _call(x: Any, out: Tensor | None, mask: Tensor | None, call: Call) -> Tensor
     kind = _checked(x, out, mask, asked)
     _check_mask(asked.name, x, dim, kind, mask, is_causal)
     _check_out(asked.name, x, kind, out, mask)
+    if type(dim) is not int:  # NumPy's, as torch takes it
+        dim = int(dim)
+        call = (log, dim, *call[2:])
     if x.is_nested or not _by_kernel(x, kind) or differentiated():
         if not compiling and not torch.cuda.is_available():
             _warn_once()
-        y = operators.composed(x, mask, dim, dtype, log, scale, factor, is_causal)
+        y = operators.composed(x, mask, dim, dtype, log, float(scale), float(factor), is_causal)
     elif alone and (y := eager.first(x, out, mask, call)) is not None:
         return y
     elif derived:
@@ -204,15 +208,9 @@ def _checked(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -
     """The dtype of the result; raises an error that says what is wrong."""
     name, dim, dtype = asked.name, asked.dim, asked.dtype
     check_tensor(name, "x", x, jagged=True)
-    if (
-        isinstance(dim, bool)
-        or not isinstance(dim, int)
-        or not isinstance(dtype, torch.dtype | None)
-    ):
-        raise TypeError(
-            f"{name} expects an int for dim and a torch.dtype or None for dtype; got {told(dim)} "
-            f"and {told(dtype)}"
-        )
+    check_int(name, "dim", dim)
+    if not isinstance(dtype, torch.dtype | None):
+        raise TypeError(f"{name} expects a torch.dtype or None for dtype; got {told(dtype)}")
     dims = max(1, x.dim())
     if not -dims <= dim < dims:
         raise IndexError(

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kernels.arguments import FLOATS, check_finite, check_flags, check_tensor
+from kernels.arguments import FLOATS, check_finite, check_flags, check_number, check_tensor, told
 from kernels.ops import served
 from kernels.prepared import relaxed
 from kernels.transforms import differentiated_further, transformed
@@ -28,6 +28,7 @@ from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MO
 KINDS = tuple(getattr(torch, name) for name in DTYPES)
 # The factor of the scores in base 2 is a float32 that is neither 0 nor infinite.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**127
+_BESIDE = "a mask or dropout is wanted, and the kernel has neither"
 # Devices whose autocast this function follows; elsewhere scaled_dot_product_attention does.
 AUTOCAST = ("cpu", "cuda")
 
@@ -40,25 +41,32 @@ operator = torch.ops.roofline.attention.default
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False,
-    scale: float | None = None,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
     """softmax(query key^T * scale) value, as torch's scaled_dot_product_attention gives it.
 
     query      (B, H, S_q, D)
     key        (B, H_kv, S_k, D); H is a multiple of H_kv, and neighbouring heads of ``query``
-               share one of ``key`` and ``value`` (torch's enable_gqa)
+               share one of ``key`` and ``value``
     value      (B, H_kv, S_k, D)
+    attn_mask  broadcast to (B, H, S_q, S_k); torch computes with one
+    dropout_p  the share of weights that are left out; torch computes where it is not 0
     is_causal  query i sees the keys 0 to i, whatever S_q and S_k are
     scale      1 / sqrt(D) where it is None
+    enable_gqa whether torch lets heads share; here they do in any case
 
     Gives (B, H, S_q, D), with the strides of ``torch.empty_like(query)``: heads that were
     transposed out of (B, S, H, D) go back without a copy.
 
+    Arguments are those of torch's function, by the same names and in the same order.
+
     On CUDA float16 and bfloat16 with D of 64 or 128 go through the kernel, which has no gradient.
-    Everything else, and a call whose gradient is wanted, goes through torch's function;
-    ``refusal`` says why, and so does one warning a process and reason.  Under autocast the three
-    are cast as torch's function casts them.  It works under torch.compile and in CUDA graphs.
+    Everything else of four dimensions, and a call whose gradient is wanted, goes through torch's
+    function; ``refusal`` says why, and so does one warning a process and reason.  Under autocast
+    the three are cast as torch's function casts them.  It works under torch.compile and in CUDA
+    graphs.
     Derivatives in forward mode, and torch.func's second ones, go by torch's composed way; second
     gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
@@ -69,15 +77,18 @@ def attention(
     at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
     written.
     """
-    _check_types(query, key, value, is_causal, scale)
+    _check_types(query, key, value, is_causal, scale, enable_gqa)
+    _check_beside(attn_mask, dropout_p)
+    scale = None if scale is None else float(scale)
     query, key, value = _autocast(query, key, value)
     _check(query, key, value)
-    reason = refusal(query, key, value, scale=scale)
+    beside = attn_mask is not None or dropout_p > 0.0
+    reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
         return operator(query, key, value, is_causal, scale)
     if not torch.compiler.is_compiling():
         _warn_once(reason)
-    return _sdpa(query, key, value, is_causal, scale)
+    return _sdpa(query, key, value, is_causal, scale, attn_mask, dropout_p)
 
 
 def refusal(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> str | None:
@@ -155,12 +166,23 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.to(dtype) if t.is_floating_point() and t.itemsize < 8 else t for t in tensors)
 
 
-def _check_types(query: Any, key: Any, value: Any, is_causal: Any, scale: Any) -> None:
+def _check_types(
+    query: Any, key: Any, value: Any, is_causal: Any, scale: Any, enable_gqa: Any
+) -> None:
     for name, given in (("query", query), ("key", key), ("value", value)):
         check_tensor("attention", name, given)
-    check_flags("attention", is_causal=is_causal)
+    check_flags("attention", is_causal=is_causal, enable_gqa=enable_gqa)
     if scale is not None:
         check_finite("attention", scale=scale)
+
+
+def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
+    """What only torch's function takes, which checks shapes and dtypes itself."""
+    if attn_mask is not None:
+        check_tensor("attention", "attn_mask", attn_mask)
+    check_number("attention", "dropout_p", dropout_p)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"attention expects a dropout_p from 0 to 1; got {told(dropout_p)}")
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -202,11 +224,13 @@ def _shapes(*tensors: Tensor) -> str:
 
 
 def _sdpa(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
-) -> Tensor:
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None,
+    attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+) -> Tensor:  # fmt: skip
     call = partial(
-        functional.scaled_dot_product_attention, query, key, value, is_causal=is_causal, scale=scale
-    )
+        functional.scaled_dot_product_attention, query, key, value, attn_mask, float(dropout_p),
+        is_causal=is_causal, scale=scale,
+    )  # fmt: skip
     # The backends that fuse have a gradient, and neither a tangent nor a second gradient.
     with sdpa_kernel(SDPBackend.MATH) if differentiated_further() else nullcontext():
         # A branch and not a value: under torch.compile a comparison of shapes is no bool.

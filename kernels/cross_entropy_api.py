@@ -239,6 +239,9 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
             + ": pass input.movedim(1, -1)"
             * as_torch
         )
+    both_fit = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
+    if both_fit and not torch.compiler.is_compiling():
+        _warn_of_order(tuple(input.shape))
     if input.device != target.device:
         raise ValueError(
             f"cross_entropy expects input and target on one device; got {input.device} and "
@@ -251,6 +254,15 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
         raise ValueError(
             f"cross_entropy expects an ignore_index of 64 bits; got {told(ignore_index)}"
         )
+
+
+@cache
+def _warn_of_order(shape: tuple[int, ...]) -> None:
+    warnings.warn(
+        f"cross_entropy takes the last dimension of input {shape} as that of classes, where torch "
+        "takes the second, and target fits both: pass input.movedim(1, -1) for torch's",
+        stacklevel=4,
+    )
 
 
 def _check_inplace(input: Tensor, reduction: str) -> None:

@@ -192,32 +192,37 @@ class Differentiated(torch.autograd.Function):
         masked = mask is not None or is_causal
         plain = not (log or masked) and scale == factor == 1.0
         ctx.of = None if plain else Gradient(log, scale, factor, masked)
-        ctx.save_for_backward(y)
+        ctx.save_for_backward(y, operators.seen(mask))
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        (y,), of, dtype = ctx.saved_tensors, ctx.of, ctx.dtype
-        if forward_ad._current_level >= 0:  # operators of our own would drop a tangent
-            told: Gradient = of or Gradient(False, 1.0, 1.0, False)
-            return operators.composed_backward(grad, y, ctx.dim, dtype, *told), None
-        # Of a gradient that is differentiated itself, or is no plain tensor, the operator knows.
-        direct = not (is_compiling() or torch.is_grad_enabled() or observed()) and dense(grad)
-        if (
-            direct
-            and ctx.dim in (-1, y.dim() - 1)
-            and y.dtype == grad.dtype == dtype
-            and grad.is_contiguous()
-            and y.is_contiguous()
-            and (of is None or of.factor != 0.0)
-            and ops.serves(y, -1, dtype)
-        ):
-            return backward.softmax_backward(grad, y, torch.empty_like(y), of), None
-        if of is None:
-            gradient = ops._cuda_backward if direct else ops.softmax_backward
-            return gradient(grad, y, ctx.dim, dtype), None
-        gradient = operators._cuda_backward if direct else operators.softmax_operator_backward
-        return gradient(grad, y, ctx.dim, dtype, *of), None
+        y, mask = ctx.saved_tensors
+        return operators.hidden(_of_x(grad, y, ctx.dim, ctx.dtype, ctx.of), mask), None
+
+
+def _of_x(grad: Tensor, y: Tensor, dim: int, dtype: torch.dtype, of: Gradient | None) -> Tensor:
+    """The gradient of what ``y`` is the result of, but for what a mask hides."""
+    if forward_ad._current_level >= 0:  # operators of our own would drop a tangent
+        told: Gradient = of or Gradient(False, 1.0, 1.0, False)
+        return operators.composed_backward(grad, y, dim, dtype, *told)
+    # Of a gradient that is differentiated itself, or is no plain tensor, the operator knows.
+    direct = not (is_compiling() or torch.is_grad_enabled() or observed()) and dense(grad)
+    if (
+        direct
+        and dim in (-1, y.dim() - 1)
+        and y.dtype == grad.dtype == dtype
+        and grad.is_contiguous()
+        and y.is_contiguous()
+        and (of is None or of.factor != 0.0)
+        and ops.serves(y, -1, dtype)
+    ):
+        return backward.softmax_backward(grad, y, torch.empty_like(y), of)
+    if of is None:
+        gradient = ops._cuda_backward if direct else ops.softmax_backward
+        return gradient(grad, y, dim, dtype)
+    gradient = operators._cuda_backward if direct else operators.softmax_operator_backward
+    return gradient(grad, y, dim, dtype, *of)
 
 
 differentiated = applied(Differentiated)

@@ -36,15 +36,19 @@ def composed(
     x: Tensor, mask: Tensor | None, dim: int, dtype: torch.dtype | None, log: bool, scale: float,
     factor: float, is_causal: bool, invariant: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The same by torch's operators."""
-    x = x.to(dtype or x.dtype)
+    """The same by torch's operators; products are in float32 at least, as the kernels'."""
+    kind = dtype or x.dtype
+    wide = torch.promote_types(kind, torch.float32) if scale != 1.0 or factor != 1.0 else kind
+    x = x.to(kind).to(wide)
     x = x if scale == 1.0 else x * scale
     if is_causal:
         mask = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).tril()
-    if mask is not None:
-        x = x.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else x + mask
+    if mask is not None and mask.dtype == torch.bool:
+        x = x.masked_fill(~mask, -math.inf)
+    elif mask is not None:
+        x = (x + mask).to(kind).to(wide)
     y = torch.log_softmax(x, dim) if log else torch.softmax(x, dim)
-    return y if factor == 1.0 else y * factor
+    return (y if factor == 1.0 else y * factor).to(kind)
 
 
 def _cuda(
@@ -125,11 +129,24 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, mask, ctx.dim, _, ctx.log, ctx.scale, ctx.factor, is_causal, _ = inputs
     ctx.dtype, ctx.masked = x.dtype, mask is not None or is_causal
     ctx.mask = None if mask is None else (mask.shape, mask.dtype)
-    ctx.save_for_backward(output)
+    ctx.save_for_backward(output, seen(mask))
+
+
+def seen(mask: Tensor | None) -> Tensor | None:
+    """The mask, if it is a boolean one: what it hides has no gradient."""
+    return mask if mask is not None and mask.dtype == torch.bool else None
+
+
+def hidden(of_x: Tensor, mask: Tensor | None) -> Tensor:
+    """The gradient ``of_x`` where ``mask`` sees, else 0, as torch's masked_fill has it.
+
+    Elsewhere it is 0 already, but for rows of which nothing is seen: they are NaN throughout.
+    """
+    return of_x if mask is None else of_x.masked_fill(~mask, 0.0)
 
 
 def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-    (y,) = ctx.saved_tensors
+    y, mask = ctx.saved_tensors
     options = ctx.log, 1.0, ctx.factor, ctx.masked
     of_mask = None
     if ctx.needs_input_grad[1]:  # of what the scale does not touch, over what it was broadcast to
@@ -138,7 +155,7 @@ def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         of_mask = of_mask.sum_to_size(shape).to(dtype)
     options = ctx.log, ctx.scale, ctx.factor, ctx.masked
     of_x = softmax_operator_backward(grad, y, ctx.dim, ctx.dtype, *options)
-    return of_x, of_mask, *(None,) * 7
+    return hidden(of_x, mask), of_mask, *(None,) * 7
 
 
 def _keep_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -12,6 +12,7 @@ from kernels.arguments import check_floating, check_int, check_tensor, either, t
 from kernels.frontier import choice
 from kernels.frontier.choice_plans import MOST_TOP
 from kernels.frontier.rows import as_rows
+from kernels.outputs import TopK
 from kernels.transforms import differentiated
 
 torch.library.define(
@@ -25,13 +26,13 @@ operator = torch.ops.roofline.topk_softmax.default
 def topk_softmax(
     x: Tensor | None = None, k: int | None = None, *,
     normalize: Literal["all", "topk"] = "all", input: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> TopK:  # fmt: skip
     """The ``k`` largest probabilities of the softmax of each row of ``x`` (M, N), and where.
 
-    Gives values (M, k) in x's dtype, in descending order, and indices (M, k), int64. Which they are
-    is decided by ``x``, exactly, and not by probabilities that may have been rounded to be equal:
-    of equal elements the one with the lower index comes first, -0 equals 0, and NaN is the largest,
-    as torch.topk has it. A row whose softmax is NaN throughout has NaN as its values.
+    Gives ``values`` (M, k) in x's dtype, in descending order, and ``indices`` (M, k), int64. Which
+    they are is decided by ``x``, exactly, and not by probabilities that may have been rounded to be
+    equal: of equal elements the one with the lower index comes first, -0 equals 0, and NaN is the
+    largest, as torch.topk has it. A row whose softmax is NaN throughout has NaN as its values.
 
     normalize  "all" divides by the sum over the row (softmax, then topk), "topk" by the sum over
                the k that are given (topk, then softmax)
@@ -51,12 +52,13 @@ def topk_softmax(
     return _topk(either("topk_softmax", x, input), k, normalize)
 
 
-def _topk(x: Any, k: Any, normalize: Any) -> tuple[Tensor, Tensor]:
+def _topk(x: Any, k: Any, normalize: Any) -> TopK:
     check_tensor("topk_softmax", "x", x)
     check_floating("topk_softmax", x.dtype, "x.float()")
     if x.dim() != 2:
+        way = "x.flatten(0, -2)" if x.dim() > 2 else "x.reshape(1, -1)"
         raise ValueError(
-            f"topk_softmax expects rows (M, N); got shape {tuple(x.shape)}: pass x.flatten(0, -2)"
+            f"topk_softmax expects rows (M, N); got shape {tuple(x.shape)}: pass {way}"
         )
     check_int("topk_softmax", "k", k)
     if k < 1 or k > x.shape[1]:
@@ -70,7 +72,7 @@ def _topk(x: Any, k: Any, normalize: Any) -> tuple[Tensor, Tensor]:
         )
     if not isinstance(normalize, str) or normalize not in ("all", "topk"):
         raise ValueError(f'topk_softmax expects normalize="all" or "topk"; got {told(normalize)}')
-    return (_torch if differentiated() else operator)(x, k, normalize == "all")
+    return TopK(*(_torch if differentiated() else operator)(x, k, normalize == "all"))
 
 
 def _cuda(x: Tensor, k: int, whole: bool) -> tuple[Tensor, Tensor]:

@@ -145,7 +145,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "dim": (lambda: softmax(X, 2), IndexError, "from -2 to 1 .* got 2"),
     "no dim": (lambda: softmax(X, None), TypeError, "int for dim"),  # pyright: ignore
     "dtype": (lambda: softmax(X, dtype=torch.int32), TypeError, "got torch.int32"),
-    "no dtype": (lambda: softmax(X, dtype="half"), TypeError, "got -1 and 'half'"),  # pyright: ignore
+    "no dtype": (lambda: softmax(X, dtype="half"), TypeError, "dtype; got 'half'"),  # pyright: ignore
     "integers": (lambda: softmax(X.long()), TypeError, "got torch.int64: pass dtype="),
     "shape": (lambda: softmax(X, out=X[:2].clone()), ValueError, r"shape \(3, 5\).* got \(2, 5\)"),
     "kind": (lambda: softmax(X, out=X.double()), ValueError, "got .*float64"),

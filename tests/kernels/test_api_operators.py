@@ -7,10 +7,12 @@ import math
 import struct
 import warnings
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -167,6 +169,7 @@ def test_gradients_are_those_of_the_composed(
     x = torch.randn(2, 3, 4, 5).to(dtype)
     added, seen = torch.randn(3, 1, 5).to(dtype), torch.rand(2, 1, 4, 5) < 0.7
     seen[..., 0] = True
+    seen[0, 0, 1] = False  # a row that sees nothing, as padding does
     cases: list[tuple[Tensor | None, dict[str, Any]]] = [
         (None, {"scale": 0.5, "factor": -2.0}), (added, {"scale": 0.5}), (seen, {}),
         (None, {"is_causal": True, "factor": 3.0}), (None, {"factor": 0.0}), (added, {"dim": 1}),
@@ -186,6 +189,31 @@ def test_gradients_are_those_of_the_composed(
                 assert a.grad.shape == a.shape
                 assert_close(a.grad.double(), b.grad.double(), atol=near, rtol=near)
     assert len(served) == len(cases)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_products_of_16_bits_are_rounded_once(function: Callable, dtype: torch.dtype):
+    x = torch.randn(50, 200).to(dtype)
+    y, wanted = (
+        function(x, scale=0.3, factor=0.7),
+        exact(x, None, -1, FUNCTIONS[function], 0.3, 0.7),
+    )
+    unit = torch.finfo(dtype).eps
+    assert y.dtype == dtype
+    assert ((y.double() - wanted) / wanted).abs().max() < 0.51 * unit
+    large = function(torch.tensor([60_000.0, 100.0]).to(dtype), scale=2.0)
+    assert large[0] == (0.0 if FUNCTIONS[function] else 1.0)
+
+
+def test_numbers_of_other_types_are_taken_as_torch_takes_them():
+    x = torch.randn(3, 5)
+    third: Any = Fraction(1, 3)
+    first: Any = np.int64(0)
+    last: Any = np.int32(-1)
+    assert_close(softmax(x, scale=third), softmax(x, scale=1 / 3))
+    assert_close(softmax(x, dim=first), torch.softmax(x, 0))
+    assert_close(log_softmax(x, dim=last), torch.log_softmax(x, -1))
 
 
 def leaves(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -193,6 +193,35 @@ def test_what_does_not_belong_together_is_refused(
         attention(*change(*random(SHAPE, torch.float32)))
 
 
+@quiet
+def test_arguments_are_those_of_torchs_function_in_its_order():
+    query, key, value = random(SHAPE, torch.float32)
+    seen = torch.rand(query.shape[2], key.shape[2]) < 0.8
+    seen[:, 0] = True
+    names: dict[str, Any] = {"scale": 0.3, "enable_gqa": True}
+    both: tuple[Any, Any] = (attention, scaled_dot_product_attention)
+    for given in (
+        (None, 0.0, False), (seen, 0.0, False), (seen.float(), 0.0), (None, 0.0, True), (None, 1.0),
+    ):  # fmt: skip
+        assert_close(*(function(query, key, value, *given, **names) for function in both))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"attn_mask": [1]}, TypeError, "torch.Tensor for attn_mask; got list"),
+        ({"dropout_p": 1.5}, ValueError, "dropout_p from 0 to 1; got 1.5"),
+        ({"dropout_p": "half"}, TypeError, "a number for dropout_p; got 'half'"),
+        ({"enable_gqa": 1}, TypeError, "True or False for enable_gqa; got 1"),
+    ],
+)
+def test_what_torch_alone_takes_is_checked_too(
+    given: dict[str, Any], error: type[Exception], match: str
+):
+    with pytest.raises(error, match=match):
+        attention(*random(SHAPE, torch.float32), **given)
+
+
 def test_no_mask_and_no_word_is_taken():
     query, key, value = random(SHAPE, torch.float32)
     with pytest.raises(TypeError, match="True or False for is_causal"):
@@ -204,7 +233,7 @@ def test_no_mask_and_no_word_is_taken():
 @quiet
 def test_gradients_and_transforms_are_torchs():
     given = [t.requires_grad_() for t in random(SHAPE, torch.float64)]
-    attention(*given, is_causal=True).sum().backward()
+    attention(given[0], given[1], given[2], is_causal=True).sum().backward()
     gradients = [t.grad for t in given]
     for t in given:
         t.grad = None
@@ -213,7 +242,9 @@ def test_gradients_and_transforms_are_torchs():
     plain = [t.detach() for t in given]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch has no batched attention of its own here
-        many = torch.vmap(attention)(*(torch.stack([t] * 3) for t in plain))
+        many = torch.vmap(lambda q, k, v: attention(q, k, v))(
+            *(torch.stack([t] * 3) for t in plain)
+        )
     assert_close(many[2], by_torch(plain[0], plain[1], plain[2]))
 
 

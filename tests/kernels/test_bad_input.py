@@ -154,6 +154,7 @@ def rows_of_topk_softmax() -> Iterator[Row]:
     for x in NO_TENSORS:
         yield f, (x, 2), {}, TypeError, r"a torch\.Tensor for x; got"
     yield f, (X, 2), {"input": X}, TypeError, "topk_softmax takes one tensor, .*got both"
+    yield f, (X[0], 2), {}, ValueError, r"got shape \(\d+,\): pass x.reshape\(1, -1\)"
     yield f, (X,), {}, TypeError, "an int for k; got None"
     for dtype in NO_FLOATS:
         yield f, (X.to(dtype), 2), {}, TypeError, rf"got {dtype}: pass x\.float"
