@@ -8,7 +8,10 @@ from matplotlib.axes import Axes
 
 from figures import family, page
 
-WORDS = "of the number of columns that is measured most; others are in the table"
+WORDS = (
+    "of the number of columns that is measured most; others are in the table",
+    "copy reads and writes whole rows, also where results are few",
+)
 _draw = family.line("median_us", "rows", ("ci_low_us", "ci_high_us"), log=True)
 
 
@@ -27,4 +30,4 @@ def panels(table: pd.DataFrame) -> page.Grid:
 
 
 if __name__ == "__main__":
-    family.main(panels, [WORDS])
+    family.main(panels, WORDS)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from figures import family, page
 from figures.look import look
 
-WORDS = "bandwidths of the bytes that are moved at least"
+WORDS = "bandwidths of the bytes that are moved at least, of the fewest rows of a width"
 _draw = family.line("fraction_of_ceiling")
 
 
