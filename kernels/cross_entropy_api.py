@@ -231,17 +231,15 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
             f"cross_entropy expects classes as int32 or int64 in target; got {target.dtype}: for "
             "probabilities take torch.nn.functional.cross_entropy"
         )
+    as_torch = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
     if input.dim() == 0 or input.shape[:-1] != target.shape or input.shape[-1] == 0:
-        as_torch = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
         raise ValueError(
             "cross_entropy expects input (..., classes), of a class at least, and target (...); "
             f"got {tuple(input.shape)} and {tuple(target.shape)}"
-            + ": pass input.movedim(1, -1)"
-            * as_torch
+            f"{': pass input.movedim(1, -1)' if as_torch else ''}"
         )
-    both_fit = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
-    if both_fit and not torch.compiler.is_compiling():
-        _warn_of_order(tuple(input.shape))
+    if as_torch and not torch.compiler.is_compiling():
+        _warn_of_order()
     if input.device != target.device:
         raise ValueError(
             f"cross_entropy expects input and target on one device; got {input.device} and "
@@ -257,10 +255,10 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
 
 
 @cache
-def _warn_of_order(shape: tuple[int, ...]) -> None:
+def _warn_of_order() -> None:
     warnings.warn(
-        f"cross_entropy takes the last dimension of input {shape} as that of classes, where torch "
-        "takes the second, and target fits both: pass input.movedim(1, -1) for torch's",
+        "cross_entropy takes the last dimension of input as that of classes, where torch takes the "
+        "second, and target fits both: pass input.movedim(1, -1) for torch's",
         stacklevel=4,
     )
 

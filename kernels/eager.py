@@ -192,7 +192,7 @@ class Differentiated(torch.autograd.Function):
         masked = mask is not None or is_causal
         plain = not (log or masked) and scale == factor == 1.0
         ctx.of = None if plain else Gradient(log, scale, factor, masked)
-        ctx.save_for_backward(y, operators.seen(mask))
+        ctx.save_for_backward(y, operators.boolean(mask))
         return y
 
     @staticmethod

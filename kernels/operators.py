@@ -129,10 +129,10 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, mask, ctx.dim, _, ctx.log, ctx.scale, ctx.factor, is_causal, _ = inputs
     ctx.dtype, ctx.masked = x.dtype, mask is not None or is_causal
     ctx.mask = None if mask is None else (mask.shape, mask.dtype)
-    ctx.save_for_backward(output, seen(mask))
+    ctx.save_for_backward(output, boolean(mask))
 
 
-def seen(mask: Tensor | None) -> Tensor | None:
+def boolean(mask: Tensor | None) -> Tensor | None:
     """The mask, if it is a boolean one: what it hides has no gradient."""
     return mask if mask is not None and mask.dtype == torch.bool else None
 

@@ -3,7 +3,7 @@
 import fcntl
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -49,7 +49,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     large = item.get_closest_marker("large") is not None
     alone = item.get_closest_marker("alone") is not None
     with (
-        locked("memory.py", fcntl.LOCK_EX if large else None),
+        locked("memory.py", fcntl.LOCK_EX) if large else nullcontext(),
         locked("conftest.py", fcntl.LOCK_EX if alone else fcntl.LOCK_SH),
     ):
         yield
@@ -57,11 +57,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @contextmanager
-def locked(name: str, operation: int | None) -> Iterator[None]:
-    """Hold the file ``name`` of this folder, as one of flock's operations or not at all."""
+def locked(name: str, operation: int) -> Iterator[None]:
+    """Hold the file ``name`` of this folder as one of flock's operations says."""
     with Path(__file__).with_name(name).open() as file:
-        if operation is not None:
-            fcntl.flock(file, operation)
+        fcntl.flock(file, operation)
         yield
 
 

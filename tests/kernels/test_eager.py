@@ -255,6 +255,7 @@ def test_a_gradient_goes_past_the_dispatcher_both_ways(
     [
         ({"scale": 0.5, "factor": 3.0}, True),
         ({"mask": torch.arange(6) < 4}, True),
+        ({"mask": torch.arange(36).view(6, 6) % 13 < 6}, True),  # the second row sees nothing
         ({"is_causal": True}, True),
         ({"dim": 1}, True),
         ({"dim": 0}, False),
