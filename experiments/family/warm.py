@@ -1,6 +1,10 @@
 """Compile what the operators' cases will run, on all cores at once: blocks find it in caches.
 
 python -m experiments.family.warm --mode full --out warm.csv
+python -m experiments.family.warm --mode full --once topk_softmax --out once.csv
+
+The second is for what a peer compiles once for all of an operator's cases: FlashInfer's top-k takes
+a quarter of an hour, and no other operator shall wait for it.
 """
 
 import time
@@ -22,6 +26,12 @@ from experiments.warm import ONCE
 COLUMNS = ["operator", "asked", "dtype", "cols", "implementation", "seconds"]
 # What compiles nothing.
 READY = (TORCH, "add", *COPIES)
+# Operators that have something of ONCE.
+WAITING = tuple(
+    name
+    for name, operator in OPERATORS.items()
+    if any(each.name in ONCE for each in operator.implementations)
+)
 
 
 def first_calls(
@@ -52,20 +62,19 @@ def first_calls(
     return found
 
 
-def warm(mode: str, device: str) -> Iterator[dict[str, object]]:
-    """A row for each first call of ``mode``, up to one that ends its process."""
-    # What compiles for minutes, once for all cases, goes first, a process each: meanwhile any other
-    # that asked for it would wait.
-    first = [
-        (name, mode, 0, device, True)
-        for name, operator in OPERATORS.items()
-        if any(each.name in ONCE for each in operator.implementations)
-    ]
-    asked = first + [
-        (name, mode, number, device, False)
-        for name, operator in OPERATORS.items()
-        for number in range(len(operator.in_mode(mode)))
-    ]
+def warm(mode: str, device: str, once: str | None = None) -> Iterator[dict[str, object]]:
+    """A row for each first call of ``mode``, up to one that ends its process.
+
+    Of what ``once``, one of WAITING, compiles once for all its cases; without it, of all else.
+    """
+    if once:
+        asked = [(once, mode, 0, device, True)]
+    else:
+        asked = [
+            (name, mode, number, device, False)
+            for name, operator in OPERATORS.items()
+            for number in range(len(operator.in_mode(mode)))
+        ]
     with pool(device) as processes, suppress(BrokenProcessPool):
         made = processes.map(first_calls, *zip(*asked, strict=True))
         for (name, _, number, *_), calls in zip(asked, made, strict=True):
@@ -79,11 +88,14 @@ def main(
     out: Annotated[Path, typer.Option(help="seconds by case and implementation, a CSV")],
     mode: Annotated[str, typer.Option(help="full, quick or smoke")] = "full",
     device: Annotated[str, typer.Option(help="cuda or cpu")] = "cuda",
+    once: Annotated[str | None, typer.Option(help="an operator whose peer compiles once")] = None,
 ) -> None:
     """Call every implementation once at every case."""
     if mode not in BLOCKS:
         raise typer.BadParameter(f"unknown mode '{mode}'; known: {', '.join(BLOCKS)}")
-    table = pd.DataFrame(list(warm(mode, device)), columns=COLUMNS)
+    if once not in (None, *WAITING):
+        raise typer.BadParameter(f"'{once}' has no such peer; known: {', '.join(WAITING)}")
+    table = pd.DataFrame(list(warm(mode, device, once)), columns=COLUMNS)
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)
     print(f"{len(table)} first calls, {table['seconds'].sum():.0f} s in all processes together")

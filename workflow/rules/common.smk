@@ -12,10 +12,12 @@ def device_of(wildcards):
 
 
 def warmed(wildcards):
-    """On a GPU everything is compiled first, on all cores at once."""
+    """On a GPU what an operator runs is compiled first."""
     if wildcards.source == "local-cpu":
         return []
-    return ancient(f"results/{wildcards.source}/family/warm.csv")
+    folder, operator = f"results/{wildcards.source}/family", wildcards.operator
+    once = [f"{folder}/once/{operator}.csv"] if operator in WAITING else []
+    return [ancient(path) for path in (f"{folder}/warm.csv", *once)]
 
 
 def figures_of(sweep, source):

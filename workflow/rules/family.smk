@@ -1,6 +1,7 @@
 # The operators beside the softmax: measured when asked for by name, drawn where they are recorded.
 from experiments.family.counts import WATCHED
 from experiments.family.fingerprint import sha256_of
+from experiments.family.warm import WAITING
 
 FAMILY = [
     f"experiments/family/{name}.py"
@@ -30,6 +31,32 @@ rule family_warm:
     shell:
         "python -m experiments.family.warm --mode {params.mode} --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule family_once:
+    """Compile what a peer compiles once for all cases of an operator: minutes, up to fifteen."""
+    input:
+        ancient("results/{source}/family/warm.csv"),
+        ancient("experiments/family/warm.py"),
+    output:
+        "results/{source}/family/once/{operator}.csv",
+    log:
+        "results/logs/{source}/family-once-{operator}.log",
+    wildcard_constraints:
+        source="local-(?!cpu/)[a-z0-9-]+",
+        operator="|".join(WAITING),
+    # What does not wait for it is measured before.
+    priority: -1
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        mode=mode_of,
+    shell:
+        "python -m experiments.family.warm --mode {params.mode} --once {wildcards.operator}"
+        " --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
 rule family_measure:
