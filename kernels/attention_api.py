@@ -60,11 +60,12 @@ def attention(
     Gives (B, H, S_q, D), with the strides of ``torch.empty_like(query)``: heads that were
     transposed out of (B, S, H, D) go back without a copy.
 
-    Arguments are those of torch's function, by the same names and in the same order.
+    Arguments are those of torch's function, by the same names and in the same order.  Without a B
+    the tensors are one batch; torch's function computes those of other numbers of dimensions.
 
     On CUDA float16 and bfloat16 with D of 64 or 128 go through the kernel, which has no gradient.
-    Everything else of four dimensions, and a call whose gradient is wanted, goes through torch's
-    function; ``refusal`` says why, and so does one warning a process and reason.  Under autocast
+    Everything else, and a call whose gradient is wanted, goes through torch's function;
+    ``refusal`` says why, and so does one warning a process and reason.  Under autocast
     the three are cast as torch's function casts them.  It works under torch.compile and in CUDA
     graphs.
     Derivatives in forward mode, and torch.func's second ones, go by torch's composed way; second
@@ -81,18 +82,25 @@ def attention(
     _check_beside(attn_mask, dropout_p)
     scale = None if scale is None else float(scale)
     query, key, value = _autocast(query, key, value)
-    _check(query, key, value)
+    if one := query.dim() == key.dim() == value.dim() == 3:
+        query, key, value = query[None], key[None], value[None]
+    if query.dim() == 4:
+        _check(query, key, value)
     beside = attn_mask is not None or dropout_p > 0.0
     reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
-        return operator(query, key, value, is_causal, scale)
-    if not torch.compiler.is_compiling():
-        _warn_once(reason)
-    return _sdpa(query, key, value, is_causal, scale, attn_mask, dropout_p)
+        out = operator(query, key, value, is_causal, scale)
+    else:
+        if not torch.compiler.is_compiling():
+            _warn_once(reason)
+        out = _sdpa(query, key, value, is_causal, scale, attn_mask, dropout_p)
+    return out[0] if one else out
 
 
 def refusal(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> str | None:
     """Why torch's function computes the attention of these tensors; None if the kernel does."""
+    if query.dim() != 4:
+        return f"the kernel takes tensors of three or four dimensions, not {query.dim()}"
     if _differentiated(query, key, value):
         return "a gradient or another transform is wanted, and the kernel has none"
     if not query.is_cuda:
@@ -200,8 +208,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
     if any(t.dim() != 4 for t in tensors):
         raise RuntimeError(
-            "attention expects query (B, H, S_q, D) and key and value (B, H_kv, S_k, D); "
-            f"{_shapes(*tensors)}: unsqueeze or reshape them"
+            "attention expects query (B, H, S_q, D) and key and value (B, H_kv, S_k, D), or all "
+            f"without B; {_shapes(*tensors)}: unsqueeze or reshape them"
         )
     if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
         raise RuntimeError(
@@ -234,7 +242,8 @@ def _sdpa(
     # The backends that fuse have a gradient, and neither a tangent nor a second gradient.
     with sdpa_kernel(SDPBackend.MATH) if differentiated_further() else nullcontext():
         # A branch and not a value: under torch.compile a comparison of shapes is no bool.
-        return call() if query.shape[1] == key.shape[1] else call(enable_gqa=True)
+        alike = query.dim() < 3 or query.shape[-3] == key.shape[-3]
+        return call() if alike else call(enable_gqa=True)
 
 
 def _new(query: Tensor, value: Tensor) -> Tensor:

@@ -132,6 +132,35 @@ def test_what_the_kernel_does_not_take_goes_to_torch(served: list[str]):
     assert not served
 
 
+@interpreted
+def test_tensors_without_a_batch_are_one(served: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "refusal", lambda *_, **__: None)
+    query, key, value = (t[0] for t in random(SHAPE, torch.float16))
+    y = attention(query, key, value, is_causal=True)
+    assert served == ["kernel"]
+    assert y.shape == query.shape
+    assert_close(y, by_torch(query, key, value, is_causal=True), atol=2e-3, rtol=2e-3)
+
+
+@quiet
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3, 4)])
+def test_other_numbers_of_dimensions_are_torchs(lead: tuple[int, ...]):
+    query, key = torch.randn(*lead, 5, 16), torch.randn(*lead, 7, 16)
+    seen = torch.rand(5, 7) < 0.8
+    for mask in (None, seen.index_fill(1, torch.tensor(0), True)):
+        expected = scaled_dot_product_attention(query, key, key, mask)
+        assert_close(attention(query, key, key, mask), expected)
+    kept = [t.double().requires_grad_() for t in (query, key)]
+    grads = torch.autograd.grad(attention(kept[0], kept[1], kept[1]).square().sum(), kept)
+    others = scaled_dot_product_attention(kept[0], kept[1], kept[1]).square().sum()
+    assert_close(grads, torch.autograd.grad(others, kept))
+
+
+def test_a_number_of_dimensions_is_told():
+    x = torch.randn(2, 3, 4, 5, 64, dtype=torch.float16)
+    assert refusal(x, x, x) == "the kernel takes tensors of three or four dimensions, not 5"
+
+
 def test_the_reason_is_told_once(recwarn: pytest.WarningsRecorder):
     module._warn_once.cache_clear()
     given = random(SHAPE, torch.float16)
@@ -177,7 +206,7 @@ def test_a_refusal_says_why():
         (lambda q, k, v: (q, k.double(), v), RuntimeError, "one dtype on one device"),
         (lambda q, k, v: (q, k, v.to("meta")), RuntimeError, "one dtype on one device"),
         (lambda q, k, v: (q.int(), k.int(), v.int()), RuntimeError, "floating-point tensors"),
-        (lambda q, k, v: (q[0], k[0], v[0]), RuntimeError, r"\(B, H, S_q, D\)"),
+        (lambda q, k, v: (q, k[0], v[0]), RuntimeError, r"\(B, H_kv, S_k, D\), or all without B"),
         (lambda q, k, v: (q[:1], k, v), RuntimeError, "one B of all three"),
         (lambda q, k, v: (q, k, v[:, :1]), RuntimeError, r"one \(H_kv, S_k\)"),
         (lambda q, k, v: (q, k[:, :, 1:], v), RuntimeError, r"one \(H_kv, S_k\)"),
