@@ -12,6 +12,11 @@ from experiments.markdown import head, line
 from experiments.tables import read_judged
 
 OUTCOMES = ("met", "missed", "open", "stale", "unknown", "no goal")
+# Places told one by one, by the title of their table.
+LISTED = {
+    "Not met": ("missed", "open"),
+    "Measured with earlier code, which counts for nothing": ("stale",),
+}
 WORDS = (
     "A goal is met where the whole 95% interval over blocks lies where it shall, missed where none "
     "of it does, and open where it reaches across; speeds are formed inside a block."
@@ -51,7 +56,10 @@ def read_outcomes(path: Path) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A GOALS table for people: a line a claim, then every place where one is not met."""
+    """A GOALS table for people: a line a claim, then every place where one is not met.
+
+    What is stale comes after what is missed, which it would hide.
+    """
     source = table["source"].iloc[0]
     heads = ["id", "what", "shall be", "places", *OUTCOMES, "reached"]
     lines = [f"Goals on {source}: {told(table)}.", "", WORDS, "", *head(heads)]
@@ -59,11 +67,12 @@ def markdown(table: pd.DataFrame) -> str:
         counts = mine["outcome"].value_counts()
         cells = [claim, statement, shall, len(mine), *(counts.get(word, 0) for word in OUTCOMES)]
         lines.append(line([*cells, reached(mine)]))
-    short = table[table["outcome"].isin(["missed", "open", "stale"])]
-    if len(short):
-        heads = ["id", "what", "where", "reached", "shall be", "noise", "", ""]
-        lines += ["", "Not met:", "", *head(heads)]
-        for (claim, statement, shall), mine in by_claim(short):
+    for title, words in LISTED.items():
+        some = table[table["outcome"].isin(words)]
+        if len(some):
+            heads = ["id", "what", "where", "reached", "shall be", "noise", "", ""]
+            lines += ["", f"{title}:", "", *head(heads)]
+        for (claim, statement, shall), mine in by_claim(some):
             for row in mine.to_dict("records"):
                 cells = [claim, statement, where(row), interval_text(row), shall]
                 cells += [f"{row['noise']:.1%}", f"**{row['outcome']}**", row["note"]]

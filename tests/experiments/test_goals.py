@@ -300,6 +300,19 @@ def test_the_table_for_people_names_what_is_not_met():
     assert "frontier was not measured" in text
 
 
+def test_what_is_stale_is_told_after_what_is_missed_and_apart():
+    made = evaluate(evidence(*timed(FRONTIER, 5000.0, Point("bfloat16", 1, 131_072))), "archive-a")
+    missed = made[made["outcome"] == "missed"]
+    earlier = missed.assign(outcome="stale")
+    parts = markdown(pd.concat([earlier, missed])).split("\n\n")
+    titles = ["Not met:", "Measured with earlier code, which counts for nothing:"]
+    assert [part for part in parts if part in titles] == titles
+    tables = [parts[parts.index(title) + 1] for title in titles]
+    for table, word in zip(tables, ("missed", "stale"), strict=True):
+        assert re.findall(r"\*\*(\w+)\*\*", table) == [word] * len(missed)
+    assert titles[1] not in markdown(missed)
+
+
 def test_the_command_writes_both_files(tmp_path: Path):
     counted().to_csv(tmp_path / "profile.csv", index=False)
     made_files = tmp_path / "goals.csv", tmp_path / "goals.md"
