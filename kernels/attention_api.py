@@ -84,8 +84,10 @@ def attention(
     query, key, value = _autocast(query, key, value)
     if one := query.dim() == key.dim() == value.dim() == 3:
         query, key, value = query[None], key[None], value[None]
-    if query.dim() == 4:
-        _check(query, key, value)
+    _check_kinds(query, key, value)
+    # What else is wrong with other numbers of dimensions torch's function says.
+    if query.dim() == 4 or min(query.dim(), key.dim(), value.dim()) < 2:
+        _check_shapes(query, key, value)
     beside = attn_mask is not None or dropout_p > 0.0
     reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
@@ -195,7 +197,12 @@ def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Raise RuntimeError, as torch's function does, unless the tensors belong together."""
-    tensors = (query, key, value)
+    _check_kinds(query, key, value)
+    _check_shapes(query, key, value)
+
+
+def _check_kinds(*tensors: Tensor) -> None:
+    query = tensors[0]
     if any(t.dtype != query.dtype or t.device != query.device for t in tensors):
         raise RuntimeError(
             "attention expects query, key and value of one dtype on one device; got "
@@ -206,6 +213,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
             "attention expects floating-point tensors, of 16 bits at least; got "
             f"{query.dtype}: cast them first"
         )
+
+
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
+    tensors = (query, key, value)
     if any(t.dim() != 4 for t in tensors):
         raise RuntimeError(
             "attention expects query (B, H, S_q, D) and key and value (B, H_kv, S_k, D), or all "

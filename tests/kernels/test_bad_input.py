@@ -223,8 +223,11 @@ def rows_of_attention() -> Iterator[Row]:
         yield f, (few, few, few), {}, RuntimeError, f"floating-point tensors.* got {dtype}"
         yield f, (Q, few, Q), {}, RuntimeError, "of one dtype on one device; got"
     yield f, (Q, Q, Q.to("meta")), {}, RuntimeError, "of one dtype on one device; got"
-    for x in (X[0, 0], X, X[None], Q[None]):
-        yield f, (x, x, x), {}, RuntimeError, r"query \(B, H, S_q, D\) .* got \("
+    mixed = (Q, Q[0], Q[0]), (Q, Q, Q[None]), (Q[0], X[0], Q[0])
+    for given in ((X[0, 0],) * 3, (X[0],) * 3, *mixed):
+        yield f, given, {}, RuntimeError, r"query \(B, H, S_q, D\) .* got \("
+    yield f, (Q[None].double(), Q[None], Q[None]), {}, RuntimeError, "of one dtype on one device"
+    yield f, (Q[None].int(),) * 3, {}, RuntimeError, "floating-point tensors"
     for given in ((Q[:0], Q, Q), (Q, Q[:, :1], Q), (Q, Q, Q[:, :, 1:]), (Q, Q[:0], Q[:0])):
         yield f, given, {}, RuntimeError, r"one B of all three and one \(H_kv, S_k\)"
     yield f, (Q, Q[..., :4], Q), {}, RuntimeError, "one D of query and key; got"
