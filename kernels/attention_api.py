@@ -82,34 +82,33 @@ def attention(
     _check_beside(attn_mask, dropout_p)
     scale = None if scale is None else float(scale)
     query, key, value = _autocast(query, key, value)
-    if one := query.dim() == key.dim() == value.dim() == 3:
-        query, key, value = query[None], key[None], value[None]
     _check_kinds(query, key, value)
+    dims = _dims(query, key, value)
     # What else is wrong with other numbers of dimensions torch's function says.
-    if query.dim() == 4 or min(query.dim(), key.dim(), value.dim()) < 2:
+    if query.dim() == 4 or dims == {3} or min(dims) < 2:
         _check_shapes(query, key, value)
     beside = attn_mask is not None or dropout_p > 0.0
     reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
-        out = operator(query, key, value, is_causal, scale)
-    else:
-        if not torch.compiler.is_compiling():
-            _warn_once(reason)
-        out = _sdpa(query, key, value, is_causal, scale, attn_mask, dropout_p)
-    return out[0] if one else out
+        out = operator(*_batched(query, key, value), is_causal, scale)
+        return out[0] if dims == {3} else out
+    if not torch.compiler.is_compiling():
+        _warn_once(reason)
+    return _sdpa(query, key, value, is_causal, scale, enable_gqa, attn_mask, dropout_p)
 
 
 def refusal(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> str | None:
     """Why torch's function computes the attention of these tensors; None if the kernel does."""
-    if query.dim() != 4:
-        return f"the kernel takes tensors of three or four dimensions, not {query.dim()}"
+    if _dims(query, key, value) not in ({3}, {4}):
+        told = " and ".join(map(str, sorted(_dims(query, key, value))))
+        return f"the kernel takes tensors of four dimensions, or all of three, not of {told}"
     if _differentiated(query, key, value):
         return "a gradient or another transform is wanted, and the kernel has none"
     if not query.is_cuda:
         return "the tensors are not on a CUDA GPU"
     if not torch.compiler.is_compiling() and not served(query.get_device()):
         return "the GPU is older than Ampere, or not of CUDA"
-    return _unserved(query, key, value, scale)
+    return _unserved(*_batched(query, key, value), scale)
 
 
 def compute(
@@ -141,12 +140,21 @@ def _shared(device: int) -> int:
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
+def _dims(*tensors: Tensor) -> set[int]:
+    return {t.dim() for t in tensors}
+
+
+def _batched(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The tensors with a B, of 1 where they had none."""
+    return (query[None], key[None], value[None]) if query.dim() == 3 else (query, key, value)
+
+
 def _factor(query: Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
 
 
 def _unserved(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> str | None:
-    """Why the kernel does not take the tensors, wherever they are."""
+    """Why the kernel does not take the tensors, which have a B, wherever they are."""
     batches, heads, queries, dim = query.shape
     if query.dtype not in KINDS:
         return f"the kernel takes {' and '.join(DTYPES)}, not {query.dtype}"
@@ -196,8 +204,13 @@ def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise RuntimeError, as torch's function does, unless the tensors belong together."""
+    """Raise RuntimeError, as torch's function does, unless the operator can take the tensors."""
     _check_kinds(query, key, value)
+    if _dims(query, key, value) != {4}:
+        raise RuntimeError(
+            "roofline::attention expects query (B, H, S_q, D), key and value (B, H_kv, S_k, D); "
+            f"{_shapes(query, key, value)}: call kernels.attention, which takes others"
+        )
     _check_shapes(query, key, value)
 
 
@@ -217,21 +230,21 @@ def _check_kinds(*tensors: Tensor) -> None:
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
     tensors = (query, key, value)
-    if any(t.dim() != 4 for t in tensors):
+    if _dims(*tensors) not in ({3}, {4}):
         raise RuntimeError(
             "attention expects query (B, H, S_q, D) and key and value (B, H_kv, S_k, D), or all "
             f"without B; {_shapes(*tensors)}: unsqueeze or reshape them"
         )
-    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
+    if query.shape[:-3] != key.shape[:-3] or key.shape[:-1] != value.shape[:-1]:
         raise RuntimeError(
             "attention expects one B of all three and one (H_kv, S_k) of key and value; "
             f"{_shapes(*tensors)}: expand them first"
         )
-    if query.shape[3] != key.shape[3]:
+    if query.shape[-1] != key.shape[-1]:
         raise RuntimeError(
             f"attention expects one D of query and key; {_shapes(*tensors)}: project them alike"
         )
-    if query.shape[1] % (key.shape[1] or sys.maxsize):
+    if query.shape[-3] % (key.shape[-3] or sys.maxsize):
         raise RuntimeError(
             "attention expects as many heads of query as of key, or a multiple of them; "
             f"{_shapes(*tensors)}: repeat those of key and value"
@@ -244,7 +257,7 @@ def _shapes(*tensors: Tensor) -> str:
 
 def _sdpa(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None,
-    attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    enable_gqa: bool = False, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
 ) -> Tensor:  # fmt: skip
     call = partial(
         functional.scaled_dot_product_attention, query, key, value, attn_mask, float(dropout_p),
@@ -253,8 +266,13 @@ def _sdpa(
     # The backends that fuse have a gradient, and neither a tangent nor a second gradient.
     with sdpa_kernel(SDPBackend.MATH) if differentiated_further() else nullcontext():
         # A branch and not a value: under torch.compile a comparison of shapes is no bool.
-        alike = query.dim() < 3 or query.shape[-3] == key.shape[-3]
-        return call() if alike else call(enable_gqa=True)
+        return call(enable_gqa=True) if enable_gqa or _heads_share(query, key, value) else call()
+
+
+def _heads_share(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether torch's function has to be told so; where shapes broadcast it need not be."""
+    alike = _dims(query, key, value) == {query.dim()} and query.dim() > 2
+    return alike and query.shape[-3] > key.shape[-3] > 0
 
 
 def _new(query: Tensor, value: Tensor) -> Tensor:

@@ -56,7 +56,10 @@ def kernel(plan: Plan, dtype: torch.dtype, device: int) -> Any:
 
 @contextmanager
 def as_an_a100() -> Iterator[list[Plan]]:
-    """Within it everything is launched as an A100 would; gives the plans, as they are asked for."""
+    """Within it everything is launched as an A100 would; gives the plans, as they are asked for.
+
+    Prepared launches are a thread's own: what is launched from others is not an A100's for sure.
+    """
     asked: list[Plan] = []
 
     def counted(plan: Plan, dtype: torch.dtype, device: int) -> Any:

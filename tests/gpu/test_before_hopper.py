@@ -55,7 +55,8 @@ def test_operators_are_right(cols: int, dtype: str):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cols", [63, 8192, 50_257])
+# Lanes, blocks of some warps and of the most threads, and rows that are streamed.
+@pytest.mark.parametrize("cols", [63, 8192, 12_257, 50_257])
 def test_gradients_are_right(cols: int, dtype: str):
     with as_an_a100() as plans:
         test_operators.test_an_operators_gradient_is_right(cols, dtype)

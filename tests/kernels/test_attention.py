@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.library import opcheck
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
@@ -156,9 +157,63 @@ def test_other_numbers_of_dimensions_are_torchs(lead: tuple[int, ...]):
     assert_close(grads, torch.autograd.grad(others, kept))
 
 
+@quiet
+@pytest.mark.parametrize(
+    ("query", "key", "mask", "shared"),
+    [
+        ((4, 5, 16), (4, 7, 16), (1, 5, 7), False),
+        ((4, 5, 16), (2, 7, 16), (5, 7), True),
+        ((4, 5, 16), (1, 7, 16), None, False),
+        ((4, 5, 16), (2, 4, 7, 16), None, False),
+        ((4, 5, 16), (7, 16), None, False),
+        ((2, 3, 4, 5, 16), (2, 3, 2, 7, 16), (5, 7), True),
+        ((2, 3, 4, 5, 16), (2, 3, 1, 7, 16), None, False),
+    ],
+    ids=str,
+)
+def test_torchs_function_gets_what_the_caller_gave(
+    query: tuple[int, ...], key: tuple[int, ...], mask: tuple[int, ...] | None, shared: bool
+):
+    many = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(shape, generator=many) for shape in (query, key, key))
+    seen = None if mask is None else torch.randn(mask, generator=many)
+    expected = scaled_dot_product_attention(q, k, v, seen, enable_gqa=shared)
+    for enable_gqa in {True, shared} if len(query) == len(key) else {shared}:
+        assert_close(attention(q, k, v, seen, enable_gqa=enable_gqa), expected)
+
+
+@quiet
+def test_a_mask_of_more_dimensions_loses_nothing():
+    x, seen = torch.randn(4, 5, 16), torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    compiled = torch.compile(attention, backend="eager")
+    for function in (scaled_dot_product_attention, attention, compiled):
+        with pytest.raises(RuntimeError, match=r"broadcast|expand"):
+            function(x, x, x, seen)
+    x, seen = x.to("meta"), seen.to("meta")
+    assert attention(x, x, x, seen).shape[-3:] == x.shape
+
+
+@quiet
+def test_without_a_batch_there_are_second_gradients():
+    given = [t[0].requires_grad_() for t in random(Shape(1, 4, 2, 3, 5, 8), torch.float64)]
+
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.MATH):
+            return attention(query, key, value, is_causal=True)
+
+    assert torch.autograd.gradgradcheck(function, given)
+
+
 def test_a_number_of_dimensions_is_told():
+    told = "the kernel takes tensors of four dimensions, or all of three, not of "
     x = torch.randn(2, 3, 4, 5, 64, dtype=torch.float16)
-    assert refusal(x, x, x) == "the kernel takes tensors of three or four dimensions, not 5"
+    assert refusal(x, x, x) == f"{told}5"
+    assert refusal(x[0], x[0, 0], x[0]) == f"{told}3 and 4"
+    with pytest.raises(RuntimeError, match="takes others"):
+        operator(x[0, 0], x[0, 0], x[0, 0], False, None)
+    # Without a B it is looked at as with one.
+    narrow = x[0, 0, ..., :32]
+    assert "not 32" in str(module._unserved(*module._batched(narrow, narrow, narrow), None))
 
 
 def test_the_reason_is_told_once(recwarn: pytest.WarningsRecorder):

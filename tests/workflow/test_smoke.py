@@ -80,6 +80,20 @@ def test_smoke_from_nothing_through_a_kill_and_nothing_twice(copy: Path):
     assert again.returncode == 0
     assert "Nothing to be done" in again.stdout
 
+    kernel = copy / "kernels" / "torch" / "torch_eager.py"
+    kernel.write_text(kernel.read_text() + "CHANGED = True\n")
+    changed = snakemake(copy, "smoke", *CONFIG)  # once is enough
+    assert changed.returncode == 0, changed.stdout
+    assert not pd.read_csv(copy / MADE / "tidy" / "smoke.csv")["stale"].any()
+    before, now = (fingerprints(table) for table in (raw, read_raw(path)))
+    assert before["torch_eager"] != now["torch_eager"]
+    assert before["torch_naive"] == now["torch_naive"]
+    assert "Nothing to be done" in snakemake(copy, "smoke", *CONFIG).stdout
+
+
+def fingerprints(raw: pd.DataFrame) -> dict[str, str]:
+    return dict(zip(raw["variant"], raw["kernel_sha256"], strict=True))
+
 
 def start_and_kill(root: Path, target: str) -> pd.DataFrame:
     """Kill a run, with all its processes, once its first block is written; that block."""

@@ -9,7 +9,7 @@ FAMILY = [
 ]
 
 
-rule family_warm:
+checkpoint family_warm:
     """Compile what the operators' cases will run."""
     input:
         ancient("results/{source}/hardware.json"),
@@ -33,7 +33,7 @@ rule family_warm:
         " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
-rule family_once:
+checkpoint family_once:
     """Compile what a peer compiles once for all cases of an operator: minutes, up to fifteen."""
     input:
         ancient("results/{source}/family/warm.csv"),

@@ -2,9 +2,13 @@
 #
 # Kernels and what is built from them are ancient() inputs: their fingerprints, which comments and
 # dates do not change, are parameters instead and ask for a new measurement.
+#
+# What others have as ancient() is a checkpoint: after it Snakemake looks anew at what there is to do.
+# Else it would leave out, until it is called again, what waits for a job and has a reason of its own
+# to run (https://github.com/snakemake/snakemake/issues/4166).
 
 
-rule hardware:
+checkpoint hardware:
     """Write down the machine: GPU, driver, versions, commit."""
     output:
         "results/{source}/hardware.json",
@@ -22,7 +26,7 @@ rule hardware:
         " --seed {params.seed} --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 
 
-rule prepare:
+checkpoint prepare:
     """Check every variant on awkward inputs, compile what the sweeps will run."""
     input:
         "experiments/correctness.py",
