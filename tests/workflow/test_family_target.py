@@ -102,11 +102,11 @@ def test_a_gpu_measures_them_when_asked_and_not_otherwise(copy: Path):
     asked = snakemake(copy, "--dry-run", "family")
     assert asked.returncode == 0, asked.stdout
     assert asked.stdout.count("rule family_measure:") >= len(OPERATORS)
-    assert asked.stdout.count("rule family_warm:") == 1
-    assert asked.stdout.count("rule family_once:") == len(WAITING)
+    assert asked.stdout.count("checkpoint family_warm:") == 1
+    assert asked.stdout.count("checkpoint family_once:") == len(WAITING)
     alone = snakemake(copy, "--dry-run", f"results/{LOCAL}/{samples('columns')}")
-    assert "rule family_warm:" in alone.stdout
-    assert "rule family_once:" not in alone.stdout  # no peer of it compiles for minutes
+    assert "checkpoint family_warm:" in alone.stdout
+    assert "checkpoint family_once:" not in alone.stdout  # no peer of it compiles for minutes
     assert asked.stdout.count("rule family_accuracy:") == 1
     assert "rule family_counts:" not in asked.stdout
     assert "rule measure:" not in asked.stdout
