@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kernels.registry import ROOT
 
 ASKS = """
@@ -14,7 +16,10 @@ def test_threads():
 """
 
 
-def test_a_worker_has_one_thread_though_a_plugin_imported_torch_first(tmp_path: Path):
+@pytest.mark.parametrize("told", [{}, {"OMP_NUM_THREADS": "16"}], ids=["nobody", "a job's shell"])
+def test_a_worker_has_one_thread_though_a_plugin_imported_torch_first(
+    told: dict[str, str], tmp_path: Path
+):
     (tmp_path / "test_asks.py").write_text(ASKS)
     # A worker of its own, whatever this test runs in.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "OMP_"))}
@@ -23,6 +28,6 @@ def test_a_worker_has_one_thread_though_a_plugin_imported_torch_first(tmp_path: 
             *(sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "torch"),
             *("-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)),
         ],
-        env=inherited, cwd=ROOT.parent, capture_output=True, text=True,
+        env=inherited | told, cwd=ROOT.parent, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
