@@ -1,17 +1,22 @@
-"""Operators beside the softmax that leave it as it is, so that tuning can check what it times."""
+"""Operators whose result tuning can check: the softmax as it is, or its logarithm."""
 
+import math
 from collections.abc import Callable
 
 import torch
 
+from experiments.check import TOLERANCE, Verdict
+from experiments.family import exact
 from kernels.frontier.frontier import softmax
 from kernels.frontier.operators import Causal, Operator, matrix
 from kernels.frontier.plans import Shape
 
 
 def neutral(kind: str, rows: int, cols: int) -> Operator:
-    """An operator of ``kind``, one of TUNED, that leaves a softmax as it is."""
+    """An operator of ``kind``, one of KINDS, that leaves a softmax, or its logarithm, as it is."""
     match kind:
+        case "log":
+            return Operator(log=True)
         case "factors":
             return Operator()
         case "causal":
@@ -32,6 +37,13 @@ def run_neutral(kind: str) -> Callable[..., torch.Tensor]:
         return softmax(x, out, shape=shape, operator=operator, mask=masks.get(x.shape))
 
     return run
+
+
+def check_log(x: torch.Tensor, y: torch.Tensor) -> Verdict:
+    """Compare ``y`` with the float64 logarithm of the softmax of ``x``, both (rows, cols)."""
+    worst, most = exact.largest_error(y, exact.log_softmax, x), TOLERANCE[x.dtype][0]
+    reason = "" if worst <= most else f"error {worst:.3g} of a logarithm exceeds {most:g}"
+    return Verdict(worst, math.nan, reason)
 
 
 def run_triangle(x: torch.Tensor, out: torch.Tensor, shape: Shape) -> torch.Tensor:

@@ -8,8 +8,8 @@ whole vectors; with edges they are one element more; with edges apart, too, as a
 rows.
 
 --operator measures many rows, of 256 MiB, of a softmax with factors or a mask that leave it as it
-is, for a table of its own, tables/<operator>/<gpu>.json.  Causal rows are checked with a mask that
-hides nothing, and timed with one that hides half.
+is, or of its logarithm, for a table of its own, tables/<operator>/<gpu>.json.  Causal rows are
+checked with a mask that hides nothing, and timed with one that hides half.
 
 --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
 the shape that is chosen today competes with them.  What is not measured stays in the table, but for
@@ -29,9 +29,9 @@ import typer
 from rich.progress import track
 
 from experiments import timer, tried
-from experiments.check import check, planted
+from experiments.check import Verdict, check, planted
 from experiments.hardware import commit
-from experiments.neutral import neutral, run_neutral, run_triangle
+from experiments.neutral import check_log, neutral, run_neutral, run_triangle
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
@@ -41,7 +41,7 @@ from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.frontier import run
-from kernels.frontier.operators import TUNED
+from kernels.frontier.operators import KINDS, TUNED
 from kernels.frontier.plans import (
     ALIKE,
     APART,
@@ -153,7 +153,7 @@ def _warps(request: Request, lanes: int, held: int) -> Iterator[Shape]:
             shape = Shape("warp", (lanes, threads), together=together)
             yield shape
             small = threads * together * held * VECTOR_BYTES <= LATE_BYTES
-            if small and request.rows == MANY and not request.operator:
+            if small and request.rows == MANY:
                 yield replace(shape, early=False)
 
 
@@ -236,11 +236,12 @@ def measure(
     dtype: str, rows: int, cols: int, shapes: list[Any], flush: timer.Flush,
     run: Callable[..., Any] = run, placed: Callable[[torch.Tensor], torch.Tensor] | None = None,
     tensor_bytes: int = TENSOR_BYTES, timed: Callable[..., Any] | None = None,
+    right: Callable[..., Verdict] = check,
 ) -> dict[Any, float]:  # fmt: skip
     """Fraction of copy by shape, with which ``run`` is called; without those that are wrong.
 
     Inputs lie as ``placed`` gives them; copy is that of contiguous tensors. ``timed`` is called in
-    ``run``'s place once the shape is checked.
+    ``run``'s place once the shape is checked, by ``right`` of the input and the result.
     """
     rows = min(rows, max(1, tensor_bytes // (cols * ELEMENT_BYTES[dtype])))
     pairs = timer.buffers(Point(dtype, rows, cols), "cuda", seed=1)
@@ -256,7 +257,7 @@ def measure(
 
         try:
             out = torch.full(small.shape, torch.nan, dtype=small.dtype, device="cuda")
-            verdict = check(small, run(small, out, shape))
+            verdict = right(small, run(small, out, shape))
             softmax(*pairs[0])  # what the first call of these rows needs, no graph shall hold
         except RuntimeError as error:
             print(f"fails: {shape} at {cols} {dtype}: {error}")
@@ -305,7 +306,7 @@ def main(
     rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
     edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
     least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
-    operator: Annotated[str, typer.Option(help="factors, causal, chosen or added")] = "",
+    operator: Annotated[str, typer.Option(help="log, factors, causal, chosen or added")] = "",
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
@@ -313,7 +314,7 @@ def main(
     out = out or TABLES / operator / f"{name}.json"
     numbers = sorted({number % MANY for number, _ in MEASURED})
     for asked_for, there in (
-        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *TUNED)),
+        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *KINDS)),
     ):  # fmt: skip
         if odd := [each for each in asked_for if each not in there]:
             raise typer.BadParameter(
@@ -356,6 +357,7 @@ def main(
                 placed=sliced if r.edges == APART else None,
                 tensor_bytes=OPERATOR_BYTES if operator else TENSOR_BYTES,
                 timed=run_triangle if operator == "causal" else None,
+                right=check if operator in ("", *TUNED) else check_log,
             )  # fmt: skip
             every_told += (told := fastest_first(point, found))
             if told:

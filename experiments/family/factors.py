@@ -108,7 +108,7 @@ OPERATOR = Operator(
         "operators.py",
         "frontier/frontier.py",
         "frontier/tables/*.json",
-        "frontier/tables/factors/*.json",
+        *(f"frontier/tables/{kind}/*.json" for kind in (LOG, FACTORS)),
         "regimes",
     ),
     accuracy=Accuracy(

@@ -1,6 +1,7 @@
 """What tuning measures: shapes that can serve a width, the shipped table's among them."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -129,9 +130,10 @@ def test_narrow_rows_are_asked_late_and_two_by_two():
     )
     warps = [s for s in candidates(request) if s.regime == "warp"]
     assert {(s.together, s.early) for s in warps} == {(1, True), (1, False), (2, True), (2, False)}
-    # A mask's rows, and few, are early.
-    for some in (replace(request, operator="added"), replace(request, rows=64)):
-        assert all(s.early for s in candidates(some))
+    asked = {s for s in candidates(replace(request, operator="log")) if s.regime == "warp"}
+    assert asked == set(warps)
+    # Few are early.
+    assert all(s.early for s in candidates(replace(request, rows=64)))
     # A block has all threads of a multiprocessor where they have room for the row.
     wide = replace(request, cols=16_384)
     assert Shape("block", (1024, 2)) in set(candidates(wide))
@@ -155,7 +157,8 @@ class Processes:
         return [True] * len(arguments[0])
 
 
-whole: list[bool] = []  # of what was last timed: whether rows are seen from end to end
+# Of what was last timed: whether rows are seen from end to end, and what checked them.
+whole: list[tuple[bool, Any]] = []
 
 
 @pytest.fixture
@@ -165,11 +168,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def measure(
         dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any, placed: Any,
-        tensor_bytes: int, timed: Any,
+        tensor_bytes: int, timed: Any, right: Any,
     ):  # fmt: skip
         found.append((dtype, rows, cols, shapes, placed))
         assert timed in (None, neutral.run_triangle)
-        whole.append(timed is None)
+        whole.append((timed is None, right))
         if cols > 2**21:
             raise KeyboardInterrupt
         return {shape: 0.5 + (shape.regime == "staged") / 4 for shape in shapes}
@@ -286,20 +289,21 @@ def test_results_that_lie_otherwise_are_those_of_a_slice(
     assert (view.stride(), view.storage_offset()) == ((5, 1), 1)
 
 
-@pytest.mark.parametrize("operator", ["chosen", "causal"])
+@pytest.mark.parametrize("operator", ["log", "chosen", "causal"])
 def test_an_operator_has_a_table_of_its_own(
     seen: list[tuple[Any, ...]], tmp_path: Path, operator: str
 ):
     out = tmp_path / operator / "table.json"
     whole.clear()
     tune.main(out, tmp_path / "log.csv", operator=operator)
-    assert set(whole) == {operator != "causal"}
+    right = neutral.check_log if operator == "log" else tune.check
+    assert set(whole) == {(operator != "causal", right)}
     entries = json.loads(out.read_text())["entries"]
     assert {e["cols"] for e in entries} == set(tune.OPERATOR_WIDTHS)
     assert {(e["edges"], e["rows"]) for e in entries} == {("none", None)}
     shapes = [shape for *_, some, _ in seen for shape in some]
     assert shapes
-    assert not {shape.regime for shape in shapes} & set(UNMASKED_REGIMES)
+    assert (operator == "log") == bool({s.regime for s in shapes} & set(UNMASKED_REGIMES))
     with pytest.raises(typer.BadParameter, match=r"mask is not measured; known: .*chosen"):
         tune.main(out, tmp_path / "log.csv", operator="mask")
 
@@ -324,6 +328,26 @@ def test_what_operators_are_timed_with_leaves_a_softmax_as_it_is(
         x = torch.randn(shape)
         y = run(x, torch.empty_like(x), Shape("block", (128, 1)))
         torch.testing.assert_close(y, torch.softmax(x, -1))
+
+
+def test_a_logarithm_is_checked_as_one(monkeypatch: pytest.MonkeyPatch):
+    def by_torch(x: torch.Tensor, out: torch.Tensor, *, operator: Operator,
+                 **_: object) -> torch.Tensor:  # fmt: skip
+        assert operator == Operator(log=True)
+        return out.copy_(torch.log_softmax(x.double(), -1))
+
+    monkeypatch.setattr(neutral, "softmax", by_torch)
+    run, shape = neutral.run_neutral("log"), Shape("block", (128, 1))
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = (5 * torch.randn(7, 33)).to(dtype)
+        y = run(x, torch.empty_like(x), shape)
+        assert neutral.check_log(x, y).ok
+        # A softmax is none, nor is one in which an element is off or missing.
+        assert "of a logarithm exceeds" in neutral.check_log(x, torch.softmax(x, -1)).reason
+        for wrong in (y[5, 20] * 1.05, math.nan):
+            spoilt = y.clone()
+            spoilt[5, 20] = wrong
+            assert not neutral.check_log(x, spoilt).ok
 
 
 def test_causal_rows_are_timed_with_half_of_them_hidden(monkeypatch: pytest.MonkeyPatch):

@@ -29,7 +29,7 @@ KERNELS = ("backward", "columns", "cross_entropy")
 
 
 rule tune_operator:
-    """Measure the frontier's kernels with factors, or a mask; write the table they then go by."""
+    """Measure the frontier's kernels of logarithms, factors or a mask; write the table they go by."""
     input:
         ancient("experiments/tune.py"),
     output:
@@ -37,7 +37,7 @@ rule tune_operator:
     log:
         f"results/logs/{SOURCE.name}/tune_{{operator}}.log",
     wildcard_constraints:
-        operator="|".join(TUNED),
+        operator="|".join(KINDS),
     conda:
         "../../environment.yml"
     threads: workflow.cores
@@ -75,5 +75,5 @@ rule tune_kernels:
 rule tune_operators:
     """All of these."""
     input:
-        expand(rules.tune_operator.output[0], operator=TUNED),
+        expand(rules.tune_operator.output[0], operator=KINDS),
         expand(rules.tune_kernels.output[0], kind=KERNELS),
