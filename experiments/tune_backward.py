@@ -38,9 +38,11 @@ from kernels.registry import ELEMENT_BYTES
 TENSOR_BYTES, PAIRS = 2**28, 2
 # Rows of both 16-bit types go by what bfloat16 took.
 DTYPES = ("float32", "bfloat16")
-WIDTHS = (*(2**k for k in range(6, 19)), 12_288, 24_576, 49_152, 98_304, 50_256, 128_256, 196_608)
+WIDTHS = (*(2**k for k in range(6, 21)), 12_288, 24_576, 49_152, 98_304, 50_256, 128_256, 196_608)
 BLOCK_THREADS = (64, 128, 256, 512, 1024)
 MOST_HELD = 8  # vectors of each tensor, and with edges another for what precedes them in a line
+# Blocks of a team in a grid, of which an H200's multiprocessors make whole ones.
+GRID_PARTS, GRID_THREADS, GRID_LEAST = (11, 12, 22, 33, 44, 66, 132), (256, 512), 8192  # vectors
 MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
 NEAR = {"float32": 2e-5, "bfloat16": 2e-2}
 ESTIMATE_NS = 2e5
@@ -80,6 +82,8 @@ def candidates(width: Width) -> Iterator[Shape]:
         yield from _held(Shape("block", (threads,)), vectors, threads, most)
     for blocks, threads in product(CLUSTER_BLOCKS, CLUSTER_THREADS):
         yield from _held(Shape("cluster", (threads, blocks)), vectors, threads * blocks, most)
+    for parts, threads in product(GRID_PARTS, GRID_THREADS if vectors >= GRID_LEAST else ()):
+        yield from _held(Shape("grid", (threads, parts)), vectors, threads * parts, most)
     if vectors >= 4 * STREAM.sizes[0]:
         yield STREAM
 

@@ -25,7 +25,7 @@ def ahead(dtype: str, arch: str) -> tuple[Plan, ...]:
             multiprocessors=MULTIPROCESSORS,
         )  # fmt: skip
         found.append(select(request, DEFAULT).plan(cols, size, edges))
-        found.append(backward_plan(cols, size, edges, number))
+        found.append(backward_plan(cols, size, edges, number, MULTIPROCESSORS))
     for outer, cols, inner in COLUMNS:
         columns = Columns(outer, cols, inner, cols * inner, inner)
         unit = unit_bytes(size, inner * size)

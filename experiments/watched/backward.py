@@ -34,6 +34,8 @@ SHAPES = {
     Shape("block", (256, 2)): (4096, 3001),
     Shape("cluster", (512, 2, 2)): (8192, 6001),
     Shape("cluster", (512, 16, 2)): (16_384, 17_001),
+    # Teams with several rows each, or each with one at most.
+    Shape("grid", (256, 33, 2)): (65_536, 66_001),
     STREAM: (8192, 9001),
 }
 
@@ -45,7 +47,7 @@ def cases(gpu: Gpu) -> Iterator[Case]:
         size = ELEMENT_BYTES[dtype]
 
         def shape_of(cols: int, size: int = size, edges: bool = lies is OFF) -> Shape:
-            return backward_plan(cols, size, edges, gpu.arch, gpu.name).shape
+            return backward_plan(cols, size, edges, gpu.arch, gpu.multiprocessors, gpu.name).shape
 
         for cols in astride(shape_of, VECTOR_BYTES // size if lies is WHOLE else 1):
             yield _case(next(of), dtype, cols, lies, shape_of(cols))

@@ -1,6 +1,6 @@
 """The gradient of a softmax, dx = y (dy - sum(dy y)), by one kernel.
 
-moves    Y and dY once, dX once (Y and dY twice where no cluster holds the row)
+moves    Y and dY once, dX once (Y and dY twice where neither a cluster nor a grid holds the row)
 holds    any rows, fewer than 2^31 columns, any row stride, any first byte
 source   own, after the forward kernels
 """
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from kernels.frontier.backward_plans import backward_plan, plan_of
+from kernels.frontier.backward_plans import backward_plan, plan_of, teams
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
 from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
+from kernels.frontier.scratch import scratch
 from kernels.prepared import Launch, Prepared, allow, known, launch
 
 if TYPE_CHECKING:
@@ -83,18 +84,38 @@ def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Laun
     if shape:
         plan = plan_of(shape, cols, size, edges)
     else:
-        plan = backward_plan(cols, size, edges, gpu(device).arch, gpu(device).name)
+        there = gpu(device)
+        plan = backward_plan(cols, size, edges, there.arch, there.multiprocessors, there.name)
     if of:
         plan = replace(plan, given=(of.type,))
     function, grid, cluster = kernel(plan, y.dtype, device), rows, 1
+    arguments = [None, None, None, *strides, cols, rows]
     match plan.shape.regime:
         case "warp":
             grid = -(-rows * plan.shape.sizes[0] // plan.threads)
         case "cluster":
             cluster = plan.shape.sizes[1]
             grid = rows * cluster
+        case "grid":
+            parts = plan.shape.sizes[1]
+            grid = min(rows, teams(plan.shape, gpu(device).multiprocessors)) * parts
+            arguments += [parts, None]
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-    arguments = [None, None, None, *strides, cols, rows, *([of.argument] if of else ())]
-    early = gpu(device).arch in HOPPERS
-    return Prepared(function, grid, plan.threads, 0, arguments, cluster, early=early)
+    arguments += [of.argument] if of else []
+    dealing, early = plan.shape.regime == "grid", gpu(device).arch in HOPPERS
+    ready = Prepared(function, grid, plan.threads, 0, arguments, cluster, dealing, early)
+    return _meeting(ready, 2 * grid, device) if dealing else ready
+
+
+def _meeting(ready: Prepared, posted: int, device: int) -> Launch:
+    """``ready`` with scratch memory for so many sums.
+
+    It may be that of a forward kernel, which leaves it as this one does.
+    """
+    size = 16 + 16 * (1 << (posted - 1).bit_length())
+
+    def launch(stream: int, results: int, theirs: int, to: int) -> None:
+        ready(stream, results, theirs, to, scratch(size, device, stream))
+
+    return launch

@@ -10,7 +10,7 @@ from pathlib import Path
 from kernels.frontier import measured
 from kernels.frontier.plans import HERE, HOPPERS, VECTOR_BYTES, Plan, Shape, vectors_from_line
 
-REGIMES = ("warp", "block", "cluster", "stream")
+REGIMES = ("warp", "block", "cluster", "grid", "stream")
 # Elements of y, and as many of dy, in a thread's registers: as floats they take 32.
 HELD = 16
 WARP_THREADS = 128  # of a block
@@ -40,6 +40,8 @@ class BackwardPlan(Plan):
                 arguments = (*sizes, self.held, edges)
             case "stream":
                 arguments = (sizes[0], edges)
+            case "grid":
+                arguments = (sizes[0], self.held, sizes[2], edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], edges)
         return f"softmax_backward<{', '.join(map(str, (c_type, *arguments, *self.given)))}>"
@@ -50,14 +52,23 @@ class BackwardPlan(Plan):
         return f"backward {super().label}"
 
 
-def backward_plan(cols: int, size: int, edges: int, arch: int, gpu: str = "") -> BackwardPlan:
+def backward_plan(
+    cols: int, size: int, edges: int, arch: int, multiprocessors: int, gpu: str = ""
+) -> BackwardPlan:  # fmt: skip
     """What serves rows of ``cols`` elements of ``size`` bytes on ``gpu`` (a slug; any, if empty).
 
     ``arch`` is 90 for sm_90.
     """
-    known = measured.shape(FOLDER, gpu, arch, cols, size, edges)
-    shape = known or _by_rule(cols, size, edges, arch)
+    shape = measured.shape(FOLDER, gpu, arch, cols, size, edges)
+    if not shape or (shape.regime == "grid" and teams(shape, multiprocessors) == 0):
+        shape = _by_rule(cols, size, edges, arch)
     return plan_of(shape, cols, size, edges)
+
+
+def teams(shape: Shape, multiprocessors: int) -> int:
+    """Rows that blocks of a ``grid`` have at once, where all of them are on the GPU."""
+    _, parts, least = shape.sizes
+    return least * multiprocessors // parts
 
 
 def plan_of(shape: Shape, cols: int, size: int, edges: int) -> BackwardPlan:

@@ -27,11 +27,11 @@ def test_every_width_has_candidates_that_hold_it():
             vectors = vectors_from_line(width.cols, width.size, width.edges)
             if shape.regime == "warp":
                 vectors = width.cols * width.size // VECTOR_BYTES
-            blocks = shape.sizes[1] if shape.regime == "cluster" else 1
+            blocks = shape.sizes[1] if shape.regime in ("cluster", "grid") else 1
             if shape.regime != "stream":
                 assert shape.sizes[0] * blocks * plan.held >= vectors
                 assert plan.held <= tune_backward.MOST_HELD + width.edges
-            if shape.regime in ("block", "cluster"):
+            if shape.regime in ("block", "cluster", "grid"):
                 assert shape.sizes[0] * shape.sizes[-1] <= 2048
     # Of the widest rows that are held registers have room for one.
     wide = [s.sizes for s in candidates(Width("float32", 0, 262_144)) if s.regime == "cluster"]
@@ -60,19 +60,19 @@ def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(
     chosen = {(e["dtype"], e["edges"], e["cols"]): tuple(e["sizes"]) for e in entries}
     assert chosen["float32", "none", 4096] == (256, 3)
 
-    before = backward_plan(3000, 4, 0, 90)
+    before = backward_plan(3000, 4, 0, 90, 132)
     monkeypatch.setattr(select, "TABLES", tmp_path)
     table.cache_clear()
     try:
         for gpu in ("nvidia-h200", "another-hopper"):
             for cols, edges in ((4096, 0), (3000, 0), (4097, 1)):
-                plan = backward_plan(cols, 4, edges, 90, gpu)
+                plan = backward_plan(cols, 4, edges, 90, 132, gpu)
                 assert plan.shape == Shape("block", (256, 3))
                 assert plan.held == -(-vectors_from_line(cols, 4, edges) // 256)
         # Wider than all that was measured, or before Hopper and not measured: by rule.
-        for cols, arch in ((2**18 + 1000, 90), (3000, 80)):
+        for cols, arch in ((2**20 + 1000, 90), (3000, 80)):
             rule = backward_plans._by_rule(cols, 4, 0, arch)
-            assert backward_plan(cols, 4, 0, arch, "another").shape == rule
+            assert backward_plan(cols, 4, 0, arch, 132, "another").shape == rule
     finally:
         table.cache_clear()
     assert before.shape != Shape("block", (256, 3)) or before.held

@@ -68,6 +68,15 @@ IN_CPP = {
     'asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y), '
     '"r"(v.z),\n                 "r"(v.w)\n'
     '                 : "memory");': "*static_cast<uint4 *>(at) = v;",
+    'asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),\n'
+    '                 "l"(beside(number, p.max)), "l"(beside(number, p.sum))\n'
+    '                 : "memory");': "*to = {beside(number, p.max), beside(number, p.sum)};",
+    'asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"\n'
+    '                                 : "=l"(max[i]), "=l"(sum[i])\n'
+    '                                 : "l"(posted + first + 32 * i)\n'
+    '                                 : "memory");': (
+        "max[i] = posted[first + 32 * i].max, sum[i] = posted[first + 32 * i].sum;"
+    ),
     'asm volatile("{\\n"\n                     ".reg .pred mine;\\n"\n'
     '                     "setp.ne.b32 mine, %5, 0;\\n"\n'
     '                     "@mine st.global.v4.b32 [%0], {%1, %2, %3, %4};\\n"\n'

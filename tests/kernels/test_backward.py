@@ -15,7 +15,7 @@ from torch import Tensor
 from experiments.tune_backward import MOST_HELD
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
-from kernels.frontier.backward_plans import FOLDER, HELD, backward_plan, plan_of
+from kernels.frontier.backward_plans import FOLDER, HELD, backward_plan, plan_of, teams
 from kernels.frontier.measured import table
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.frontier.select import DEFAULT
@@ -32,8 +32,14 @@ SHAPES = {
     "warp": (Shape("warp", (16, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
     "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 1024, 1003, 5000, 8000)),
+    # Blocks run one after the other here, so that each is a team: of others tests/gpu has some.
+    "grid": (Shape("grid", (64, 1, 1)), (1, 63, 1024, 1003, 2000)),
     "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
 }
+TEAMS = 3
+# Of a grid: where its blocks meet; it was used before, and its next numbers go past 0.
+MEETING = """static unsigned long long meeting[2 * (1 + 2 * 3)] = {0xfffffffdu};
+"""
 CALL = """extern "C" void call{number}(
         int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
         long long dy_stride, long long dx_stride, int cols, long long rows, long long given) {{
@@ -99,12 +105,13 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
     }
     given, clusters = f", *({of.type} *)&given" if of else "", shape.regime == "cluster"
-    calls = "".join(
+    met = ", 1, (Scratch *)meeting" if regime == "grid" else ""
+    calls = MEETING + "".join(
         CALL.format(
             number=n,
             t=C_TYPES[kind],
             kernel=plan.expression(C_TYPES[kind]),
-            given=given,
+            given=met + given,
             cluster=f"    cluster = {shape.sizes[1]};\n" if clusters else "",
         )
         for n, plan in enumerate(plans.values())
@@ -122,6 +129,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
                 continue
             dx.fill_(torch.nan)
             blocks = -(-rows * shape.sizes[0] // plan.threads) if regime == "warp" else rows
+            blocks = min(rows, TEAMS) if regime == "grid" else blocks
             blocks *= shape.sizes[1] if clusters else 1
             for _ in range(1 + clusters):
                 code[f"call{number}"](
@@ -145,11 +153,14 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
     st.one_of(st.integers(1, 5000), st.integers(1, 2**24)),
     st.booleans(),
     st.sampled_from([80, 86, 90, 100, 120]),
+    st.sampled_from([8, 16, 108, 114, 132, 148]),
 )
-def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: bool, arch: int):
+def test_a_plan_holds_its_row_and_fits_the_gpu(
+    dtype: str, cols: int, edges: bool, arch: int, multiprocessors: int
+):  # fmt: skip
     size = ELEMENT_BYTES[dtype]
     edges = edges or cols * size % VECTOR_BYTES != 0
-    plan = backward_plan(cols, size, edges, arch)
+    plan = backward_plan(cols, size, edges, arch, multiprocessors)
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
     measured = arch in (90, 100) and plan.shape in MEASURED
@@ -164,6 +175,9 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(dtype: str, cols: int, edges: boo
             assert arch in (90, 100)
             share = -(-vectors // (sizes[1] * 8)) * 8  # in whole lines
             assert sizes[0] * plan.held >= share
+        case "grid":
+            assert plan.cols_held(size) >= cols
+            assert teams(plan.shape, multiprocessors) > 0
     if edges:
         assert sizes[0] >= 2 * (VECTOR_BYTES // size - 1)
 
@@ -172,6 +186,6 @@ def test_rows_of_todays_vocabularies_are_read_once_on_hopper():
     for cols in (32_000, 50_257, 128_256, 151_936, 262_144):
         for dtype in DTYPES:
             edges = cols % 8 != 0
-            plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, 90)
+            plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, 90, 132)
             assert plan.shape.regime != "stream", (cols, dtype)
-    assert backward_plan(300_000, 4, False, 90).shape.regime == "stream"
+    assert backward_plan(300_000, 4, False, 90, 132).shape.regime == "stream"

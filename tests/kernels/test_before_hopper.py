@@ -16,7 +16,9 @@ PLANS = (
     Shape("block", (512, 1)).plan(10_000, 4, NONE),
     Shape("grid", (512, 108, 1)).plan(131_072, 4, NONE),
     replace(Shape("stream", (1024,)).plan(1_000_001, 4, APART), given=("Factors<true>",)),
-    replace(backward_plan(50_257, 4, APART, A100.arch), given=(GRADIENT.type,)),
+    replace(
+        backward_plan(50_257, 4, APART, A100.arch, A100.multiprocessors), given=(GRADIENT.type,)
+    ),
 )
 HOPPERS = ("barrier.cluster", "cp.async.bulk", "griddepcontrol", "mbarrier")
 

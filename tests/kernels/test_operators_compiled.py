@@ -59,7 +59,7 @@ def test_an_operator_compiles_and_spills_no_more_than_a_softmax(name: str, arch:
 def test_a_gradient_compiles_and_spills_no_more_than_a_softmaxs(cols: int, arch: str):
     for dtype in ("bfloat16", "float32") if arch == "sm_90" else ("bfloat16",):
         edges, number = cols % 8 != 0, int(arch.removeprefix("sm_"))
-        plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, number)
+        plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, number, 132)
         job = Job("frontier", dtype, arch)
         plain = _spilled(plan, job)
         for log, masked in ((False, False), (True, False), (True, True)):

@@ -1,0 +1,126 @@
+"""Gradients whose rows teams of blocks share: right for any rows, equal bits, and no deadlock."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.check import planted
+from experiments.launches import present
+from experiments.watched import backward as watched
+from kernels.frontier import frontier
+from kernels.frontier.backward import softmax_backward
+from kernels.frontier.plans import Shape
+from tests.gpu.neighbours import PATIENCE_S, Neighbour, done_within
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("hopper"),
+    pytest.mark.xdist_group("frontier_proof"),
+]
+
+# Of two blocks a multiprocessor and of one; teams of a GPU's whole, half and few multiprocessors.
+TEAMS = {
+    Shape("grid", (256, 33, 2)): 66_000,
+    Shape("grid", (512, 66, 2)): 262_144,
+    Shape("grid", (512, 132, 1)): 500_000,
+    Shape("grid", (256, 5, 1)): 9000,
+}
+SHAPES = tuple(TEAMS)
+ROWS = (1, 3, 8, 9, 40, 301)
+LAUNCHES = 10_000
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_teams_take_row_after_row(shape: Shape, rows: int):
+    for dtype, lies, told in (
+        ("float32", watched.WHOLE, "softmax"), ("bfloat16", watched.OFF, "softmax"),
+        ("float16", watched.WHOLE, "factors"), ("float32", watched.OFF, "masked logarithm"),
+    ):  # fmt: skip
+        cols = TEAMS[shape] + (lies is watched.OFF)
+        of = watched.GRADIENTS[told]
+        wrong = watched.run(of, shape, dtype, rows, cols, lies, "cuda", seed=rows)
+        assert wrong == "", (dtype, cols, told)
+
+
+def gradient(shape: Shape, rows: int, seed: int) -> Callable[[Tensor], Tensor]:
+    """What writes the gradient of so many rows into a tensor, by ``shape``."""
+    x = planted(rows, TEAMS[shape], torch.bfloat16, "cuda", seed)
+    y, grad = torch.softmax(x, -1), torch.randn_like(x)
+    return lambda out: softmax_backward(grad, y, out, shape=shape)
+
+
+def empty(shape: Shape, rows: int) -> Tensor:
+    """Where none of a gradient is yet."""
+    return torch.full((rows, TEAMS[shape]), torch.nan, dtype=torch.bfloat16, device="cuda")
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    """End the tests where a GPU that hangs would never end them."""
+    if not done_within(PATIENCE_S, done):
+        pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_ten_thousand_launches_give_the_same_bits(shape: Shape):
+    """Softmaxes between them meet in the same memory, which each leaves as the next wants it."""
+    rows = 17
+    launch = gradient(shape, rows, seed=3)
+    first, out = launch(empty(shape, rows)), empty(shape, rows)
+    x = planted(2, 2**19, torch.bfloat16, "cuda", seed=4)
+    probabilities, y = frontier.softmax(x, torch.empty_like(x)), torch.empty_like(x)
+    differs = torch.zeros((), dtype=torch.bool, device="cuda")
+    for number in range(LAUNCHES):
+        launch(out.fill_(torch.nan))
+        differs |= (out.view(torch.int16) != first.view(torch.int16)).any()
+        if number % 7 == 0:
+            frontier.softmax(x, y)
+            differs |= (y.view(torch.int16) != probabilities.view(torch.int16)).any()
+    assert not bool(differs)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_launch_beside_a_neighbour_that_came_first(shape: Shape, share: float):
+    launch = gradient(shape, 40, seed=5)
+    expected, out = launch(empty(shape, 40)), empty(shape, 40)
+    mine, neighbour = torch.cuda.Stream(), Neighbour(int(share * present().multiprocessors))
+    neighbour.start()
+    wait_for(neighbour.has_started)
+    with torch.cuda.stream(mine):
+        launch(out)
+        done = torch.cuda.Event()
+        done.record()
+    neighbour.end()
+    wait_for(done.query)
+    torch.cuda.synchronize()
+    assert torch.equal(out, expected)
+
+
+def test_launches_on_several_streams_at_once():
+    work = [gradient(shape, 9, seed=6) for shape in SHAPES]
+    expected = [launch(empty(s, 9)) for launch, s in zip(work, SHAPES, strict=True)]
+    outs = [empty(shape, 9) for shape in SHAPES]
+    streams = [torch.cuda.Stream() for _ in work]
+    torch.cuda.synchronize()
+    for _ in range(200):
+        for stream, launch, out in zip(streams, work, outs, strict=True):
+            with torch.cuda.stream(stream):
+                launch(out)
+    events = [stream.record_event() for stream in streams]
+    wait_for(lambda: all(event.query() for event in events))
+    assert all(torch.equal(out, e) for out, e in zip(outs, expected, strict=True))
+
+
+def test_a_graph_of_them_gives_what_they_give():
+    shape = SHAPES[0]
+    launch, graph, out = gradient(shape, 40, seed=7), torch.cuda.CUDAGraph(), empty(SHAPES[0], 40)
+    expected = launch(empty(shape, 40))
+    with torch.cuda.graph(graph):
+        launch(out)
+    for _ in range(100):
+        out.fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(out, expected)
