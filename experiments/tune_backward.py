@@ -19,6 +19,7 @@ from experiments import timer
 from experiments.tune import (
     CLUSTER_BLOCKS,
     CLUSTER_THREADS,
+    LEAN,
     OVERHEAD,
     REGISTERS,
     THREADS,
@@ -42,8 +43,11 @@ WIDTHS = (*(2**k for k in range(6, 21)), 12_288, 24_576, 49_152, 98_304, 50_256,
 BLOCK_THREADS = (64, 128, 256, 512, 1024)
 MOST_HELD = 8  # vectors of each tensor, and with edges another for what precedes them in a line
 # Blocks of a team in a grid, of which an H200's multiprocessors make whole ones.
-GRID_PARTS, GRID_THREADS, GRID_LEAST = (11, 12, 22, 33, 44, 66, 132), (256, 512), 8192  # vectors
+GRID_PARTS, GRID_THREADS, GRID_LEAST = (22, 33, 44, 66, 132), (256, 512), 16_384  # vectors
+# Vectors of a thread in shared memory, from so many of a row on.
+STASHED, STASHED_LEAST = (2, 3, 4, 6, 8), 16_384
 MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
+SHARED = 228 * 1024  # bytes of a multiprocessor
 NEAR = {"float32": 2e-5, "bfloat16": 2e-2}
 ESTIMATE_NS = 2e5
 
@@ -91,12 +95,23 @@ def candidates(width: Width) -> Iterator[Shape]:
 def _held(shape: Shape, vectors: int, threads: int, most: int) -> Iterator[Shape]:
     """By how many of its blocks a multiprocessor has at least; ``most`` vectors a thread."""
     held, of_block = -(-vectors // threads), shape.sizes[0]
-    registers = OVERHEAD + 8 * held
-    if threads // 2 <= vectors and held <= most and registers * of_block <= REGISTERS:
+    shared = shape.regime in ("cluster", "grid") and vectors >= STASHED_LEAST
+    for stashed in (0, *STASHED) if shared else (0,):
         # As they came, elements take four registers a vector and tensor.
+        registers = (LEAN if stashed else OVERHEAD) + 8 * (held - stashed)
+        if not (threads // 2 <= vectors and stashed < held <= most + stashed):
+            continue
+        if registers * of_block > REGISTERS or _shared(shape, stashed) > SHARED:
+            continue
         fit = min(THREADS, REGISTERS // registers) // of_block
         for least in range(max(1, fit - MOST_FEWER), max(1, fit) + 1):
-            yield Shape(shape.regime, (*shape.sizes, least))
+            if least * _shared(shape, stashed) <= SHARED:
+                yield Shape(shape.regime, (*shape.sizes, least, *((stashed,) if stashed else ())))
+
+
+def _shared(shape: Shape, stashed: int) -> int:
+    """Bytes of shared memory that a block takes, with what the GPU keeps for itself."""
+    return shape.sizes[0] * stashed * 2 * VECTOR_BYTES + 2048
 
 
 def compiled(shape: Shape, width: Width, arch: str) -> bool:

@@ -34,8 +34,9 @@ SHAPES = {
     Shape("block", (256, 2)): (4096, 3001),
     Shape("cluster", (512, 2, 2)): (8192, 6001),
     Shape("cluster", (512, 16, 2)): (16_384, 17_001),
-    # Teams with several rows each, or each with one at most.
-    Shape("grid", (256, 33, 2)): (65_536, 66_001),
+    Shape("cluster", (256, 16, 2, 2)): (65_536, 66_001),
+    # One team has all rows, one after the other, on a GPU of 100 to 199 multiprocessors.
+    Shape("grid", (64, 100, 1, 1)): (65_536, 66_001),
     STREAM: (8192, 9001),
 }
 

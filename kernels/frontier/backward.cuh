@@ -58,22 +58,27 @@ template <class T, int EDGES, class Op> struct Gradient {
         : op(op), row(y, cols), dy(dy), dx(dx), dy_alike(past_boundary(dy + row.head) == 0),
           dx_alike(past_boundary(dx + row.head) == 0) {}
 
+    __device__ bool dy_whole() const { return !EDGES || dy_alike; }
+    __device__ const T *dy_from(int i) const { return dy + row.head + i * WIDTH<T>; }
+
+    // What lies beside vector i of y, element by element.
+    __device__ uint4 dy_apart(int i) const {
+        T each[WIDTH<T>];
+#pragma unroll
+        for (int e = 0; e < WIDTH<T>; ++e)
+            each[e] = dy_from(i)[e];
+        uint4 vector;
+        memcpy(&vector, each, sizeof each);
+        return vector;
+    }
+
     // Vector i of the row of y, and dy's; 0 outside.
     __device__ Pair load(int i) const {
         Pair both = {};
         if (unsigned(i) >= unsigned(row.vectors))
             return both;
         both.y = row.body()[i];
-        const T *from = dy + row.head + i * WIDTH<T>;
-        if (!EDGES || dy_alike) {
-            both.dy = *reinterpret_cast<const uint4 *>(from);
-        } else {
-            T each[WIDTH<T>];
-#pragma unroll
-            for (int e = 0; e < WIDTH<T>; ++e)
-                each[e] = from[e];
-            memcpy(&both.dy, each, sizeof each);
-        }
+        both.dy = dy_whole() ? *reinterpret_cast<const uint4 *>(dy_from(i)) : dy_apart(i);
         return both;
     }
 

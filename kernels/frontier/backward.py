@@ -102,9 +102,11 @@ def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Laun
             arguments += [parts, None]
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+    if plan.shared:
+        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", plan.shared)
     arguments += [of.argument] if of else []
     dealing, early = plan.shape.regime == "grid", gpu(device).arch in HOPPERS
-    ready = Prepared(function, grid, plan.threads, 0, arguments, cluster, dealing, early)
+    ready = Prepared(function, grid, plan.threads, plan.shared, arguments, cluster, dealing, early)
     return _meeting(ready, 2 * grid, device) if dealing else ready
 
 

@@ -40,11 +40,23 @@ class BackwardPlan(Plan):
                 arguments = (*sizes, self.held, edges)
             case "stream":
                 arguments = (sizes[0], edges)
+            case "cluster":
+                arguments = (sizes[0], self.held - self.stashed, self.stashed, *sizes[1:3], edges)
             case "grid":
-                arguments = (sizes[0], self.held, sizes[2], edges)
+                arguments = (sizes[0], self.held - self.stashed, self.stashed, sizes[2], edges)
             case _:
                 arguments = (sizes[0], self.held, *sizes[1:], edges)
         return f"softmax_backward<{', '.join(map(str, (c_type, *arguments, *self.given)))}>"
+
+    @property
+    def stashed(self) -> int:
+        """Of the vectors held, those in shared memory."""
+        return min(self.held - 1, self.shape.sizes[3]) if len(self.shape.sizes) > 3 else 0
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a block is launched with."""
+        return self.shape.sizes[0] * self.stashed * 2 * VECTOR_BYTES
 
     @property
     def label(self) -> str:
@@ -67,7 +79,7 @@ def backward_plan(
 
 def teams(shape: Shape, multiprocessors: int) -> int:
     """Rows that blocks of a ``grid`` have at once, where all of them are on the GPU."""
-    _, parts, least = shape.sizes
+    _, parts, least, *_ = shape.sizes
     return least * multiprocessors // parts
 
 

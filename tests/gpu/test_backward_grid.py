@@ -20,11 +20,13 @@ pytestmark = [
     pytest.mark.xdist_group("frontier_proof"),
 ]
 
-# Of two blocks a multiprocessor and of one; teams of a GPU's whole, half and few multiprocessors.
+# Of two blocks a multiprocessor and of one; teams of a GPU's whole, half and few multiprocessors;
+# with and without vectors in shared memory.
 TEAMS = {
     Shape("grid", (256, 33, 2)): 66_000,
-    Shape("grid", (512, 66, 2)): 262_144,
+    Shape("grid", (512, 66, 2, 2)): 520_000,
     Shape("grid", (512, 132, 1)): 500_000,
+    Shape("grid", (512, 44, 3, 4)): 524_288,
     Shape("grid", (256, 5, 1)): 9000,
 }
 SHAPES = tuple(TEAMS)

@@ -1,22 +1,13 @@
 // cluster_on_the_host: stands for kernels/frontier/cluster.cuh where the blocks of a cluster run
 // one after the other: a launch keeps what they send, and the next one finds all of it.
 #pragma once
+#include "bulk.cuh"
 #include "reduce.cuh"
-#include <map>
-
-using Barrier = unsigned;
 
 static int cluster = 1;                                        // blocks of one, in this launch
 static std::map<std::pair<unsigned, Partial *>, Partial> sent; // by block and place there
-static std::map<unsigned, long> awaited;            // bytes that a block has still to get
-static unsigned arrived_in[MOST], awaited_in[MOST]; // blocks, from 1, by thread
+static unsigned arrived_in[MOST], awaited_in[MOST];            // blocks, from 1, by thread
 
-static void init(Barrier *barrier, int arrivals) { *barrier = arrivals; }
-static void initialised() {}
-static void arrive_expecting(Barrier *barrier, unsigned bytes) {
-    awaited[blockIdx.x] += bytes;
-    --*barrier;
-}
 static void arrive() { arrived_in[threadIdx.x] = blockIdx.x + 1; }
 static void await() { awaited_in[threadIdx.x] = arrived_in[threadIdx.x]; }
 
@@ -29,17 +20,9 @@ static void send(Partial p, Partial *to, Barrier *, int rank) {
     awaited[block] -= sizeof p;
 }
 
-static void wait(Barrier *barrier, unsigned parity) {
+static void deliver(Barrier *barrier, unsigned parity) {
     for (auto [where, p] : sent)
         if (where.first == blockIdx.x && *barrier == parity)
             *where.second = p;
 }
-
-// Blocks that got more or fewer bytes than they announced, since this was last asked.
-extern "C" int uneven() {
-    int blocks = 0;
-    for (auto [block, bytes] : awaited)
-        blocks += bytes != 0;
-    awaited.clear();
-    return blocks;
-}
+static const bool DELIVERS = (delivered = deliver);

@@ -53,9 +53,9 @@ class Code:
             inside = folder / regime
             inside.mkdir()
             variant = in_cpp(f"columns_{regime}", inside)
-            stand_in = Path(__file__).with_name("cluster_on_the_host.cuh")
-            shutil.copy(stand_in, inside / "cluster.cuh")
-            (inside / "bulk.cuh").write_text("#pragma once\n")
+            for header in ("bulk", "cluster"):
+                stand_in = Path(__file__).with_name(f"{header}_on_the_host.cuh")
+                shutil.copy(stand_in, inside / f"{header}.cuh")
             pointers = POINTERS[regime].format(t=C_TYPES[kind]).split(", ")
             given = [f"*({p} *)values[{i}]" for i, p in enumerate(pointers)]
             given += [f"*values[{len(pointers) + i}]" for i in range(INTEGERS[regime])]

@@ -32,8 +32,11 @@ SHAPES = {
     "warp": (Shape("warp", (16, 64)), (1, 7, 31, 64, 200, 250)),
     "block": (Shape("block", (64, 1)), (1, 63, 256, 257, 900)),
     "cluster": (Shape("cluster", (32, 4, 1)), (1, 63, 1024, 1003, 5000, 8000)),
+    "cluster's stash": (Shape("cluster", (32, 4, 1, 3)), (1, 63, 1024, 1003, 5000, 8000)),
     # Blocks run one after the other here, so that each is a team: of others tests/gpu has some.
     "grid": (Shape("grid", (64, 1, 1)), (1, 63, 1024, 1003, 2000)),
+    # And one warp, which does not wait here for what another one asks for.
+    "grid's stash": (Shape("grid", (32, 1, 1, 2)), (1, 63, 1024, 1003, 2000)),
     "stream": (Shape("stream", (32,)), (1, 63, 1024, 1003, 5000)),
 }
 TEAMS = 3
@@ -41,8 +44,10 @@ TEAMS = 3
 MEETING = """static unsigned long long meeting[2 * (1 + 2 * 3)] = {0xfffffffdu};
 """
 CALL = """extern "C" void call{number}(
-        int blocks, int threads, const {t} *y, const {t} *dy, {t} *dx, long long y_stride,
-        long long dy_stride, long long dx_stride, int cols, long long rows, long long given) {{
+        int blocks, int threads, int shared, const {t} *y, const {t} *dy, {t} *dx,
+        long long y_stride, long long dy_stride, long long dx_stride, int cols, long long rows,
+        long long given) {{
+    dynamic_vectors = shared / 16;
 {cluster}    launch(blocks, threads, [=] {{
         {kernel}(y, dy, dx, y_stride, dy_stride, dx_stride, cols, rows{given});
     }});
@@ -105,7 +110,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         for edges in ((1, 0) if cols * size % VECTOR_BYTES == 0 else (1,))
     }
     given, clusters = f", *({of.type} *)&given" if of else "", shape.regime == "cluster"
-    met = ", 1, (Scratch *)meeting" if regime == "grid" else ""
+    met = ", 1, (Scratch *)meeting" if shape.regime == "grid" else ""
     calls = MEETING + "".join(
         CALL.format(
             number=n,
@@ -117,7 +122,9 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
         for n, plan in enumerate(plans.values())
     )
     variant = in_cpp(f"backward_{shape.regime}", tmp_path)
-    shutil.copy(Path(__file__).with_name("cluster_on_the_host.cuh"), tmp_path / "cluster.cuh")
+    for header in ("bulk", "cluster"):
+        stand_in = Path(__file__).with_name(f"{header}_on_the_host.cuh")
+        shutil.copy(stand_in, tmp_path / f"{header}.cuh")
     code = library(variant, calls, tmp_path)
     for number, ((cols, edges), plan) in enumerate(plans.items()):
         rows = 11
@@ -129,11 +136,11 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
                 continue
             dx.fill_(torch.nan)
             blocks = -(-rows * shape.sizes[0] // plan.threads) if regime == "warp" else rows
-            blocks = min(rows, TEAMS) if regime == "grid" else blocks
+            blocks = min(rows, TEAMS) if shape.regime == "grid" else blocks
             blocks *= shape.sizes[1] if clusters else 1
             for _ in range(1 + clusters):
                 code[f"call{number}"](
-                    blocks, plan.threads,
+                    blocks, plan.threads, plan.shared,
                     *(ctypes.c_void_p(t.data_ptr()) for t in (y, dy, dx)),
                     *(ctypes.c_longlong(t.stride(0)) for t in (y, dy, dx)),
                     ctypes.c_int(cols), ctypes.c_longlong(rows),
@@ -143,7 +150,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             torch.testing.assert_close(dx.double(), exact(y, dy, of), atol=near, rtol=near)
             dx.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, y.stride())
-    assert not clusters or code.uneven() == 0
+    assert "cluster" not in regime and "grid" not in regime or code.uneven() == 0
     for fault in ("misaligned", "beyond"):
         assert ctypes.c_int.in_dll(code, fault).value == 0, fault
 
