@@ -33,6 +33,10 @@ def either(caller: str, x: Any, input: Any) -> Any:
 
 def check_tensor(caller: str, name: str, given: Any, jagged: bool = False) -> None:
     """Raise TypeError for what is no tensor of strides; ``jagged``: nested ones may pass."""
+    if given is None:  # most often an argument that is not there
+        raise TypeError(
+            f"{caller} expects a torch.Tensor for {name}; got None: pass a tensor as {name}"
+        )
     if not isinstance(given, Tensor):
         raise TypeError(
             f"{caller} expects a torch.Tensor for {name}; got {type(given).__name__}: pass "
@@ -57,8 +61,15 @@ def check_tensor(caller: str, name: str, given: Any, jagged: bool = False) -> No
 
 
 def check_floating(caller: str, dtype: torch.dtype, cast: str) -> None:
-    """Raise TypeError for a dtype that torch has no softmax of; ``cast`` is what to pass."""
+    """Raise TypeError for a dtype that torch has no softmax of; ``cast`` is what to pass.
+
+    That is a tensor's cast, as "x.float()", or another argument.
+    """
     if dtype not in FLOATS:
+        if dtype.is_complex:
+            name, dot, _ = cast.partition(".float()")
+            real = "{0}.real or {0}.abs()"
+            cast = real.format(name) if dot else f"{real.format('x')}, or of real numbers {cast}"
         raise TypeError(
             f"{caller} takes float16, bfloat16, float32 and float64; got {dtype}: pass {cast}"
         )
@@ -88,10 +99,13 @@ def check_finite(caller: str, **numbers: Any) -> None:
     for name, given in numbers.items():
         check_number(caller, name, given)
         if not -MOST <= given <= MOST:
-            raise ValueError(f"{caller} expects a finite number for {name}; got {told(given)}")
+            raise ValueError(
+                f"{caller} expects a finite number for {name}; got {told(given)}: pass one that a "
+                f"float64 holds, or leave {name} away"
+            )
 
 
 def check_int(caller: str, name: str, given: Any) -> None:
     """Raise TypeError for what is no integer."""
     if isinstance(given, bool) or not isinstance(given, INTEGERS):
-        raise TypeError(f"{caller} expects an int for {name}; got {told(given)}")
+        raise TypeError(f"{caller} expects an int for {name}; got {told(given)}: pass a Python int")

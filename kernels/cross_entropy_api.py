@@ -41,13 +41,13 @@ def cross_entropy(
     """The cross-entropy of logits ``input`` (..., classes) with the classes ``target`` (...).
 
     As torch.nn.functional.cross_entropy's of rows, but classes are the last dimension and have no
-    ``weight``, ``target`` may be int32 as well as int64, and the loss is float32 whatever the
-    logits are. On CUDA float16, bfloat16 and float32 go through this project's kernels, everything
+    ``weight``, ``target`` may be int32 as well as int64, and the loss is float32, of float64 logits
+    float64. On CUDA float16, bfloat16 and float32 go through this project's kernels, everything
     else through torch (with one warning a process where there is no CUDA GPU). It works under
     torch.compile and in CUDA graphs.
 
     z_loss      adds z_loss * lse**2 to every row that counts, lse being its log-sum-exp
-    return_lse  gives (loss, lse), lse float32 of target's shape, which carries no gradient
+    return_lse  gives (loss, lse), lse of the loss's dtype and target's shape, without a gradient
     inplace     the gradient may overwrite ``input``, whose logits are then gone for whoever else
                 has them: for an input that nobody else needs, which is no leaf, and mean or sum
     check       waits for the GPU, and raises IndexError for the first target that is no class,

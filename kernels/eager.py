@@ -64,7 +64,7 @@ def again(x: Tensor, out: Tensor | None, mask: Tensor | None, call: Call) -> Ten
     if out is None:
         y = _new(x)
         to = y.data_ptr()
-    elif _apart(x, source, out, to):
+    elif _apart(x, source, out, to, mask):
         y = _written(out)
     else:
         return None
@@ -104,7 +104,7 @@ def first(x: Tensor, out: Tensor | None, mask: Tensor | None, call: Call) -> Ten
         return None
     source, y = x.data_ptr(), ops.new(x) if out is None else out
     to = y.data_ptr()
-    if out is not None and not _apart(x, source, out, to):
+    if out is not None and not _apart(x, source, out, to, mask):
         return None
     if (prepare := _one_launch(x, y, mask, asked)) is None:
         return None
@@ -125,11 +125,20 @@ def _key(
     return key
 
 
-def _apart(x: Tensor, source: int, out: Tensor, to: int) -> bool:
-    """Whether a kernel may write to ``out`` while it reads ``x``: it is the same, or apart."""
-    if source == to and x.stride() == out.stride():
-        return True
-    return x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
+def _apart(x: Tensor, source: int, out: Tensor, to: int, mask: Tensor | None) -> bool:
+    """Whether a kernel may write to ``out`` while it reads ``x`` and ``mask``.
+
+    It is ``x`` itself, or lies in another storage; and in another than the mask, whose elements
+    may be those of other rows.
+    """
+    if mask is not None and _share_memory(mask, out):
+        return False
+    return (source == to and x.stride() == out.stride()) or not _share_memory(x, out)
+
+
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors lie in one storage."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
 def _new(x: Tensor) -> Tensor:

@@ -37,6 +37,9 @@ def operators(archive: Path) -> str:
         table = tidy(read_raw(path))
         for asked in dict.fromkeys(case.asked for case in operator.cases):
             mine = table[(table["asked"] == asked) & (table["implementation"] == OURS)]
+            if mine.empty:  # asked since the archive was recorded
+                lines.append(line([f"`{name}`", asked, *["not yet"] * (len(HEADS) - 2)]))
+                continue
             timed = mine[mine["status"] == "ok"]
             fraction = NONE if operator.waits else _range(timed["fraction_of_ceiling"])
             lines.append(

@@ -2,7 +2,8 @@
 
 Predicts less than torch for a plain call, which goes past PyTorch's dispatcher and finds a prepared
 launch, and up to twice torch's where it does not: with out=, along dimension 0, for a logarithm,
-and with a gradient, whose registration is Python.  Compared: torch's functions, called alike.
+with a gradient, whose registration is Python, and for attention, whose checks are, and in float32
+all that is added to torch's own.  Compared: torch's functions, called alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import kernels
-from experiments.family import backward, exact
+from experiments.family import attention, backward, exact
 from experiments.family.later import check, torch
 from experiments.family.operator import (
     OURS,
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 PLAIN_CALL, INTO, DOWN = "softmax(x)", "softmax(x, out=y)", "softmax(x, dim=0)"
 LOG, GRADIENT = "log_softmax(x)", "softmax(x).backward(g)"
 ASKED = (PLAIN_CALL, INTO, DOWN, LOG, GRADIENT)
+ATTENTION = "attention(q, k, v)"
+DTYPES = ("float32", "bfloat16")
 SHAPES = ((1, 128), (8, 128), (64, 128), (64, 1024))  # of the softmaxes: their number and length
+# Of sequences of 128 tokens: their number, and heads as the transformer of this project has.
+BATCHES, HEADS, DIM = (1, 4, 16), 4, 64
 # A gradient rounds the softmax, a sum of its products, and the result.
 ROUNDINGS = 3
 
@@ -44,16 +49,27 @@ def of_call(asked: str, dtype: str, rows: int, cols: int) -> Case:
     return Case(asked, dtype, (cols, rows) if asked == DOWN else (rows, cols), rows, cols)
 
 
-CASES = tuple(
-    of_call(asked, dtype, *shape)
-    for asked in ASKED
-    for dtype in ("float32", "bfloat16")
-    for shape in SHAPES
+def of_heads(
+    dtype: str, batches: int, length: int = 128, heads: int = HEADS, dim: int = DIM
+) -> Case:  # fmt: skip
+    """A case of attention: queries, keys and values (batches, heads, length, dim)."""
+    return Case(ATTENTION, dtype, (batches, heads, length, dim), batches * heads * length, length)
+
+
+CASES = (
+    *(of_call(asked, dtype, *shape) for asked in ASKED for dtype in DTYPES for shape in SHAPES),
+    *(of_heads(dtype, batches) for dtype in DTYPES for batches in BATCHES),
 )
 
 
 def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
-    """Planted input, the gradient of a result, and where a result goes."""
+    """Planted input, the gradient of a result, and where a result goes.
+
+    Of attention queries, keys and values, and where a copy of the queries goes.
+    """
+    if case.asked == ATTENTION:
+        q, k, v = attention.tensors(case, device, seed)
+        return q, k, v, torch.empty_like(q)
     x = check.planted(case.rows, case.cols, getattr(torch, case.dtype), device, seed)
     if case.asked == DOWN:
         # A copy where (1, n) is as good as contiguous, too: views of bytes ask for a unit stride.
@@ -63,6 +79,8 @@ def tensors(case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
+    if case.asked == ATTENTION:
+        return attention.error(case, tensors[:3], result)
     x, grad, _ = tensors
     if case.asked == GRADIENT:
         found = backward.error(case, (grad, x.double().softmax(-1), x), result)
@@ -75,14 +93,19 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
 
 
 def n_bytes(case: Case) -> int:
-    return (5 if case.asked == GRADIENT else 2) * case.tensor_bytes
+    return {GRADIENT: 5, ATTENTION: 4}.get(case.asked, 2) * case.tensor_bytes
 
 
 def of(module: Callable[[], ModuleType]) -> Callable[[Case, str], Call]:
-    """Prepares the calls of torch's functions, or of those that have their names here."""
+    """Prepares the calls of torch's functions, or of this project's, which have their names.
+
+    Attention has a name of its own here.
+    """
 
     def prepare(case: Case, device: str) -> Call:
         functions = module()
+        in_torch = torch.nn.functional.scaled_dot_product_attention
+        attend = kernels.attention if functions is kernels else in_torch
 
         def with_gradient(x: Tensor, grad: Tensor, out: Tensor) -> Tensor:
             leaf = x.detach().requires_grad_()
@@ -96,6 +119,7 @@ def of(module: Callable[[], ModuleType]) -> Callable[[Case, str], Call]:
             DOWN: lambda x, grad, out: functions.softmax(x, 0),
             LOG: lambda x, grad, out: functions.log_softmax(x, -1),
             GRADIENT: with_gradient,
+            ATTENTION: lambda q, k, v, out: attend(q, k, v),
         }[case.asked]
 
     return prepare
@@ -104,7 +128,10 @@ def of(module: Callable[[], ModuleType]) -> Callable[[Case, str], Call]:
 OPERATOR = Operator(
     cases=CASES,
     quick=tuple(case for case in CASES if case.dtype == "float32" and case.rows == 64),
-    smoke=tuple(of_call(asked, "float32", 3, 17) for asked in ASKED),
+    smoke=(
+        *(of_call(asked, "float32", 3, 17) for asked in ASKED),
+        of_heads("float32", 2, 9, heads=2, dim=8),
+    ),
     tensors=tensors,
     outputs=1,
     error=error,
@@ -117,6 +144,7 @@ OPERATOR = Operator(
     code=(
         "api.py", "arguments.py", "eager.py", "ops.py", "operators.py", "prepared.py",
         "transforms.py", "frontier/frontier.py", "frontier/backward.py", "frontier/columns.py",
+        "attention_api.py", "triton/triton_attention.py",
     ),
     aims=(
         Aim(

@@ -165,13 +165,15 @@ def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
 
 def test_where_a_goal_is_near_the_same_four_are_counted():
     watched = counts.watched()
-    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 9 + 3 + 7 + 13 + 11
+    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 10 + 3 + 10 + 13 + 11
     for point in NEAR_LIMITS:
         assert set(counts.NEAR_LIMITS_NAMES) <= set(watched[Place(*point)])
     # Those that more variants are counted at keep them.
     assert watched[Place("bfloat16", 2048, 131_072)] == counts.FRONTIER_NAMES
     assert watched[Place("float32", 1, 2**20)] == counts.NEAR_LIMITS_NAMES
     assert {p.rows for p in NEAR_LIMITS if p.cols == 32_000} == {256, 1024, 32_768}
+    # What no archive has counted is no place of a goal.
+    assert not set(counts.LEAD) & set(counts.FEW_ROWS)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,26 @@ def test_the_public_functions_are_what_torch_composes(function: Callable[..., Te
         torch.testing.assert_close(mine.grad.double(), wide.grad, atol=near, rtol=near)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_mask_may_lie_where_out_is_written(dtype: str):
+    """A row's results over the next row's mask: a kernel that wrote them would be seen to."""
+    kind, rows, cols = getattr(torch, dtype), 65_536, 64
+    x = torch.randn(rows, cols, device="cuda", dtype=kind)
+    for again in (False, True):
+        memory = torch.randn(rows + 1, cols, device="cuda", dtype=kind)
+        mask, out = memory[1:], memory[:-1]
+        if again:  # by a launch that is known
+            kernels.softmax(x, out=torch.empty_like(x), mask=mask)
+        expected = kernels.softmax(x, mask=mask)
+        assert kernels.softmax(x, out=out, mask=mask) is out
+        torch.testing.assert_close(out, expected, atol=0, rtol=0)
+        memory.normal_()
+        mask, out = memory[:-1], memory[1:]
+        expected = kernels.softmax(x, mask=mask)
+        kernels.softmax(x, out=out, mask=mask)
+        torch.testing.assert_close(out, expected, atol=0, rtol=0)
+
+
 @pytest.mark.usefixtures("collected")
 def test_an_operator_is_captured_in_a_graph():
     x, mask = torch.randn(5, 1000, device="cuda"), torch.rand(1000, device="cuda") < 0.5

@@ -207,8 +207,33 @@ def test_out_is_written_in_place_and_beside_and_else_by_a_copy(made: list[str]):
     made.clear()
     softmax(torch.randn(5, 8), out=torch.zeros(40).as_strided((5, 8), (4, 1)))  # its rows overlap
     assert made == ["dispatcher"]
-    with pytest.raises(RuntimeError, match="single memory location"):
+    with pytest.raises(ValueError, match="a place for each result"):
         softmax(torch.randn(5, 8), out=torch.zeros(8).expand(5, 8))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_mask_that_out_is_written_over_takes_the_long_way(made: list[str], dtype: torch.dtype):
+    x, near = torch.randn(5, 8).to(dtype), 3 * NEAR[dtype]
+    kinds = torch.bool, dtype
+    for kind, (start, *steps), known in product(
+        kinds, ((0, 8, 1), (8, 8, 1), (16, 0, 1)), (False, True)
+    ):
+        memory = torch.randn(60).to(dtype)
+        mask = memory.as_strided((5, 8), steps, start)
+        if kind == torch.bool:  # bytes of what is written
+            memory.view(torch.uint8).random_(2)
+            mask = memory.view(torch.bool).as_strided((5, 8), steps, start)
+        MASK_BYTES[0] = memory.untyped_storage().nbytes()
+        prepared.THREAD.launches.clear()
+        if known:  # a launch for tensors that lie so
+            softmax(x, out=torch.empty_like(x), mask=mask)
+        out = memory.as_strided((5, 8), (8, 1), 8)
+        wide = mask.clone() if kind == torch.bool else mask.double()
+        exact = operators.composed(x.double(), wide, -1, None, False, 1.0, 1.0, False)
+        made.clear()
+        assert softmax(x, out=out, mask=mask) is out
+        assert made == ["dispatcher"]
+        assert_close(out.double(), exact, atol=near, rtol=near, equal_nan=True)
 
 
 def test_bad_input_is_told_of_after_good_input_too(made: list[str]):

@@ -47,6 +47,18 @@ def test_what_is_not_in_the_archive_is_not_yet_measured(tmp_path: Path):
         assert set(rest) == {"not yet"}
 
 
+def test_what_is_asked_since_an_archive_was_recorded_is_not_yet_measured(tmp_path: Path):
+    raw = raw_of("calls")
+    path = tmp_path / samples("calls")
+    path.parent.mkdir(parents=True)
+    write_raw(raw[raw["asked"] != "attention(q, k, v)"], path)
+    *others, (_, asked, *rest) = cells(tmp_path, "calls")
+    assert asked == "attention(q, k, v)"
+    assert set(rest) == {"not yet"}
+    assert len(others) == 5
+    assert not any("not yet" in row for row in others)
+
+
 def test_the_overview_marks_what_was_measured_with_earlier_code(tmp_path: Path):
     raw = raw_of("backward")
     factors = {"ours": 1.0, "torch": 3.0, "add": 0.5}

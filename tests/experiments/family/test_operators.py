@@ -11,6 +11,7 @@ from torch import Tensor
 
 from experiments.family import OPERATORS, exact, operator_of
 from experiments.family.attention import of_tokens
+from experiments.family.calls import INTO, of_call, of_heads
 from experiments.family.columns import INNER, of_shape
 from experiments.family.cross_entropy import GRADIENT, LOSS
 from experiments.family.masks import ADDED, CAUSAL, FULL, OF_HEADS, of_scores
@@ -191,6 +192,8 @@ def test_a_sum_and_a_copy_are_checked_bit_for_bit():
         ("topk_softmax", in_rows("k=5", "bfloat16", 8, 100), 1600 + 8 * 5 * 10),
         ("sample", in_rows(WARM, "float32", 8, 100), 3200 + 64),
         ("attention", of_tokens(True, "bfloat16", 16, 8, 32, 16), 4 * 32 * 16 * 2),
+        ("calls", of_call(INTO, "bfloat16", 8, 100), 2 * 1600),
+        ("calls", of_heads("bfloat16", 2, 16, heads=1, dim=16), 4 * 32 * 16 * 2),
     ],
     ids=str,
 )
