@@ -35,6 +35,7 @@ from experiments.tables import (
     read_raw,
     validated,
 )
+from experiments.transformer import fingerprint
 from experiments.transformer.tables import DECODING, TRAINING
 from figures import FAMILY_FIGURES, TABLE_FIGURES
 from kernels.fingerprint import sha256_now
@@ -42,7 +43,11 @@ from kernels.fingerprint import sha256_now
 MOST_BYTES = 20_000_000
 # What an archive holds beside sweeps; and what it may hold.
 RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
-TRANSFORMER = {"training.csv": TRAINING, "decoding.csv": DECODING}
+# Of the transformer: the table's columns, and what serves it.
+TRANSFORMER = {
+    "training.csv": (TRAINING, fingerprint.TRAINED),
+    "decoding.csv": (DECODING, fingerprint.DECODED),
+}
 FAMILY_ACCURACY = FAMILY_FIGURES["operator_accuracy"]
 # Of all operators together: the table's columns, and what it is.
 FAMILY = {
@@ -297,16 +302,18 @@ def _kept_of_family(results: Path, folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _trained(results: Path) -> list[str]:
-    """The tables of the transformer, where there are both; refuses those of an unclean commit."""
+    """The tables of the transformer, where there are both; refuses those of other code."""
     names = list(TRANSFORMER)
     if not all((results / name).exists() for name in names):
         return []
-    for name, schema in TRANSFORMER.items():
+    for name, (schema, operators) in TRANSFORMER.items():
         try:
-            table = validated(schema, read_csv(results / name))
+            table = fingerprint.complete(schema, read_csv(results / name))
         except (BadTable, OSError, ValueError) as error:
             _refuse(f"{results / name} is not what the transformer gives: {error}: make it again")
         _refuse_unless_clean(results / name, table)
+        if code := fingerprint.stale(table, operators):
+            _refuse(f"{results / name} was measured with {code}: measure again")
     return names
 
 

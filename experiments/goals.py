@@ -52,9 +52,11 @@ from experiments.tables import (
     PROFILE,
     SANITIZER,
     BadTable,
+    read_csv,
     reading,
     validated,
 )
+from experiments.transformer import fingerprint
 from experiments.transformer import tables as trained
 from experiments.transformer.summary import summary
 from experiments.verdict import LEAST_BLOCKS
@@ -119,7 +121,7 @@ def _trained(path: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
     with reading(path):
-        training = validated(trained.TRAINING, pd.read_csv(path))
+        training = fingerprint.complete(trained.TRAINING, read_csv(path))
         return summary(training).assign(code_commit=training["code_commit"].iloc[0])
 
 
@@ -249,7 +251,7 @@ def _learned(goal: Goal, table: pd.DataFrame | None) -> Found:
         found = _over(straight.loc[goal.place], ours, column, note)
     if math.isnan(found.value):
         raise NotApplicable(f"{column} was not measured")
-    return found
+    return replace(found, stale=bool(ours["stale"]))
 
 
 def _over(other: pd.Series, ours: pd.Series, column: str, note: str) -> Found:

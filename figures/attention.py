@@ -13,9 +13,10 @@ _draw = family.line("tflops")
 
 
 def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """TFLOP/s against the length of a sequence."""
+    """TFLOP/s against the length of a sequence, from 0: below it are points without a time."""
     _draw(ax, table)
-    ax.set(xlabel="queries and keys", ylabel="TFLOP/s")
+    ax.axhline(0, color="0.5", linewidth=0.8, zorder=1)
+    ax.set(xlabel="queries and keys of a sequence", ylabel="speed, TFLOP/s")
 
 
 def panels(table: pd.DataFrame) -> page.Grid:

@@ -11,10 +11,11 @@ import typer
 from matplotlib.axes import Axes
 
 from experiments.transformer.chance import TEMPERATURE, TOP_K, TOP_P
+from experiments.transformer.fingerprint import DECODED, stale
 from experiments.transformer.tables import DECODING
 from figures import page
 from figures.curves import log2_axis, y_axis
-from figures.transformer import ADVICE, LOOKS
+from figures.transformer import LOOKS, outdated, read
 
 # By what was timed, and how.
 TITLES = {
@@ -26,7 +27,11 @@ MARKERS = {"torch": "o", "ours": "D"}
 
 
 def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """Microseconds for one token of every sequence, with their intervals, by sequences."""
+    """Microseconds for one token of every sequence, with their intervals, by sequences.
+
+    Markers of ours are hollow where it is stale.
+    """
+    old = bool(stale(table, DECODED))
     for operators, mine in table.groupby("operators", sort=False):
         label, colour, _ = LOOKS[str(operators), False]
         rounds = mine["tokens"] / mine["batch"]
@@ -34,10 +39,11 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
         ax.errorbar(
             mine["batch"], us, yerr=[us - low, high - us], color=colour, label=label,
             marker=MARKERS[str(operators)],
+            markerfacecolor="white" if old and operators == "ours" else colour,
         )  # fmt: skip
     log2_axis(ax, table["batch"])
     y_axis(ax, log=True)
-    ax.set(xlabel="sequences", ylabel="µs a token of each")
+    ax.set(xlabel="sequences", ylabel="µs for one token\nof every sequence")
 
 
 def panels(table: pd.DataFrame) -> page.Grid:
@@ -56,13 +62,14 @@ def main(
 ) -> None:
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
-        data = page.read_valid(table, DECODING, "a table of decoding", ADVICE)
+        data = read(table, DECODING, "a table of decoding")
         note = [
             f"temperature {TEMPERATURE}, top-{TOP_K}, top-p {TOP_P}",
             f"{data['cols'].iloc[0]:,} columns",
             "generating runs the transformer over all tokens so far, without a cache",
             "median and 95% interval over turns of one process",
             *page.origin(page.read_hardware(hardware)),
+            *outdated(data, DECODED),
         ]
         page.save(panels(data), " · ".join(note), stem)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 
 from experiments.family import OPERATORS
 from experiments.family.others import COPIES
@@ -69,12 +70,24 @@ def line(y: str, x: str = "cols", ends: tuple[str, str] | None = None, log: bool
     def draw(ax: Axes, table: pd.DataFrame) -> None:
         once = table.sort_values(["rows", "cols"]).drop_duplicates(["variant", x])
         curves(ax, once, x, y, low, high, y_log=log)
+        _name_bands(ax, once)
 
     return draw
 
 
-def main(panels: Callable[[pd.DataFrame], page.Grid], words: Iterable[str]) -> None:
-    """The command line of a figure; ``words`` open its stamp."""
+def _name_bands(ax: Axes, table: pd.DataFrame) -> None:
+    """Tell the legend what the bands are, as the stamp tells it."""
+    if (table["status"] == "ok").any():
+        spread = "95% interval" if table["n_blocks"].max() >= page.LEAST_BLOCKS else "range"
+        band = PolyCollection([], facecolor="0.4", alpha=0.25, label=f"band: {spread} of blocks")
+        ax.add_collection(band, autolim=False)
+
+
+def main(
+    panels: Callable[[pd.DataFrame], page.Grid],
+    words: Iterable[str] | Callable[[pd.DataFrame], Iterable[str]],
+) -> None:
+    """The command line of a figure; ``words``, or what they say of the table, open its stamp."""
 
     def command(
         table: Annotated[Path, typer.Argument(help="tidy table of the operator")],
@@ -86,7 +99,8 @@ def main(panels: Callable[[pd.DataFrame], page.Grid], words: Iterable[str]) -> N
             data = read(table)
             name = f"family/{data['operator'].iloc[0]}"
             facts = of_sweep(page.read_hardware(hardware), name)
-            note = [*words, page.stamp(facts, data)]
+            told = words(data) if callable(words) else words
+            note = [*told, page.stamp(facts, data)]
             page.save(panels(page.without_skipped_dtypes(data)), " · ".join(note), stem)
 
     typer.run(command)

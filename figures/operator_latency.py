@@ -3,31 +3,56 @@
 python -m figures.operator_latency TIDY.csv --hardware hardware.json --stem OUTDIR/sample
 """
 
+from functools import partial
+
 import pandas as pd
 from matplotlib.axes import Axes
 
+from experiments.family import OPERATORS
 from figures import family, page
 
-WORDS = (
-    "of the number of columns that is measured most; others are in the table",
-    "copy reads and writes whole rows, also where results are few",
-)
 _draw = family.line("median_us", "rows", ("ci_low_us", "ci_high_us"), log=True)
 
 
-def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """Microseconds on the device, or until a caller has the result, against rows."""
+def draw(ax: Axes, table: pd.DataFrame, label: str) -> None:
+    """Microseconds on the device, or until a caller has the result, against rows.
+
+    Which the axis calls ``label``.
+    """
     _draw(ax, table)
     waits = "call" in set(table["timer"])
-    ax.set(xlabel="rows", ylabel="µs that a caller waits" if waits else "µs on the device")
+    ax.set(xlabel=label, ylabel="µs that a caller waits" if waits else "µs on the device")
 
 
 def panels(table: pd.DataFrame) -> page.Grid:
     """What is asked down, dtypes across, of one number of columns."""
-    cols = table["cols"].mode().iloc[0]
-    grid = family.by_asked_and_dtype(table[table["cols"] == cols], draw)
-    return [[panel._replace(title=f"{panel.title}, {cols:,}") for panel in row] for row in grid]
+    label = "softmaxes" if _are_calls(table) else "rows"
+    mine = table[table["cols"] == _cols(table)]
+    return family.by_asked_and_dtype(mine, partial(draw, label=label))
+
+
+def words(table: pd.DataFrame) -> list[str]:
+    """Parts of a stamp: of which number of columns, and what the copy says."""
+    if _are_calls(table):
+        return [
+            f"softmaxes of {_cols(table):,} elements; other lengths are in the table",
+            "a call that copies is timed beside them, and is no ceiling of a wait",
+        ]
+    return [
+        f"rows of {_cols(table):,} columns; other widths are in the table",
+        "copy reads and writes whole rows, also where results are few",
+    ]
+
+
+def _cols(table: pd.DataFrame) -> int:
+    """The number of columns that is measured most."""
+    return int(table["cols"].mode().iloc[0])
+
+
+def _are_calls(table: pd.DataFrame) -> bool:
+    """Whether shapes are so small that their calls are what is timed."""
+    return OPERATORS[str(table["operator"].iloc[0])].waits
 
 
 if __name__ == "__main__":
-    family.main(panels, WORDS)
+    family.main(panels, words)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
+import pandera.pandas as pa
 import typer
 from matplotlib.axes import Axes
 
@@ -21,6 +22,7 @@ from experiments.transformer.curves import (
     distances,
     smoothed,
 )
+from experiments.transformer.fingerprint import TRAINED, complete, stale
 from experiments.transformer.summary import summary
 from experiments.transformer.tables import TRAINING
 from figures import page
@@ -35,6 +37,20 @@ LOOKS: dict[Kind, tuple[str, str, tuple[float, ...]]] = {
     ("compiled", False): ("torch.compile", SKY, SOLID),
     ("ours", False): ("ours", PURPLE, DASHED),
 }
+
+
+def read(path: Path, schema: pa.DataFrameSchema, name: str) -> pd.DataFrame:
+    """The table in ``path``, which ``schema`` and ``name`` describe.  Raises BadInput."""
+    try:
+        return complete(schema, page.read_table(path, ADVICE))
+    except BadTable as error:
+        raise page.BadInput(f"{path} is not {name}: {error}; {ADVICE}") from error
+
+
+def outdated(table: pd.DataFrame, operators: tuple[str, ...]) -> list[str]:
+    """A part of a stamp, where ours is stale."""
+    code = stale(table, operators)
+    return [f"ours is stale: measured with {code}"] if code else []
 
 
 def line(ax: Axes, kind: Kind, values: pd.Series) -> None:
@@ -81,26 +97,30 @@ def steps(ax: Axes, table: pd.DataFrame, column: str, unit: float, label: str) -
 
 def panels(table: pd.DataFrame) -> page.Grid:
     """Losses, how far they are from torch's, time, and on a GPU memory: all by step."""
-    drawn = [
-        page.Panel(f"loss, of {SMOOTHED} steps", table, losses, in_legend=False),
-        page.Panel("the farthest seed", table, off, in_legend=False),
-        page.Panel(
-            "a step", table, partial(steps, column="step_ms", unit=1, label="ms"), in_legend=False
-        ),
-    ]
+    time = partial(steps, column="step_ms", unit=1, label="ms")
+    memory = partial(steps, column="peak_bytes", unit=1e9, label="GB at most")
+    seeds = _seeds(table)
+    drawn = {
+        f"loss, mean of {SMOOTHED} steps: a line for each of {seeds}": losses,
+        f"distance from torch's loss, of the farthest of {seeds}": off,
+        f"time of a step, median of {seeds}": time,
+    }
     if table["peak_bytes"].notna().any():
-        memory = partial(steps, column="peak_bytes", unit=1e9, label="GB at most")
-        drawn.append(page.Panel("memory", table, memory, in_legend=False))
-    return [[panel] for panel in drawn]
+        drawn[f"memory of a step, median of {seeds}"] = memory
+    return [[page.Panel(title, table, draw, in_legend=False)] for title, draw in drawn.items()]
+
+
+def _seeds(table: pd.DataFrame) -> str:
+    count = table["seed"].nunique()
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def words(table: pd.DataFrame) -> list[str]:
     """Parts of a stamp: what was trained, and the verdict."""
     one, found = table.iloc[0], summary(table).set_index(["operators", "turned"])
-    seeds = table["seed"].nunique()
     parts = [
         f"{one['parameters'] / 1e6:.1f} million parameters, {one['tokens']:,} tokens a step",
-        f"{seeds} seed{'s' if seeds > 1 else ''}",
+        _seeds(table),
         f"one copy of the logits in 16 bits takes {one['logits_bytes'] / 1e9:.2g} GB",
     ]
     for (operators, _), row in found[found["verdict"] != "reference"].iterrows():
@@ -118,12 +138,12 @@ def main(
 ) -> None:
     """Write the figure as STEM.svg, STEM.png and STEM.pdf."""
     with page.plainly():
-        data = page.read_valid(table, TRAINING, "a table of training", ADVICE)
+        data = read(table, TRAINING, "a table of training")
         try:
             said = words(data)
         except BadTable as error:
             raise page.BadInput(f"{table} cannot be drawn: {error}; {ADVICE}") from error
-        note = [*said, *page.origin(page.read_hardware(hardware))]
+        note = [*said, *page.origin(page.read_hardware(hardware)), *outdated(data, TRAINED)]
         page.save(panels(data), " · ".join(note), stem, share_y="row", tall=0.85)
 
 

@@ -1,4 +1,4 @@
-"""The tables of README.md and ARTIFACT.md that hold what was measured, as Markdown.
+"""The tables of README.md, ARTIFACT.md and docs/ that hold what was measured, as Markdown.
 
 From the archive (its benchmark files and samples) and docs/verdicts.md, which .ci/run compares
 with what the archive says.
@@ -25,7 +25,7 @@ from figures import (
     TABLE_FIGURES,
     TRANSFORMER_FIGURES,
 )
-from workflow import minutes
+from workflow import attention, minutes
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
 from workflow.measured import operators, overview
@@ -33,6 +33,7 @@ from workflow.tables import PROFILE_FIGURES
 
 ARCHIVE = ROOT / "experiments" / "archive" / DEFAULT_ARCHIVE
 H100 = ARCHIVE.with_name("nvidia-h100-80gb-hbm3")
+BOTH = {"H200": ARCHIVE, "H100": H100}
 VERDICTS_FILE = ROOT / "docs" / "verdicts.md"
 NONE = "–"
 
@@ -229,13 +230,18 @@ def table(heads: list[str], rows: Iterable[list[str]]) -> str:
 
 # What documents may ask for between their markers.
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    "attention": partial(attention.speeds, BOTH),
+    "attention behind": partial(attention.behind, BOTH),
+    "attention counts": partial(attention.counted, BOTH),
+    "attention parts": partial(attention.parts, BOTH),
+    "attention slowed": partial(attention.slowed, BOTH),
     "claims": claims,
     "claims summary": claims_summary,
     "experiments": experiments,
     "minutes": sweep_minutes,
     "operators": partial(operators, ARCHIVE),
     "operators of an H100": partial(operators, H100),
-    "overview of operators": partial(overview, {"H200": ARCHIVE, "H100": H100}),
+    "overview of operators": partial(overview, BOTH),
     "own claims": own_claims,
     "full minutes": full,
     "workflow": rule_graph,

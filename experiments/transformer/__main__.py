@@ -20,6 +20,7 @@ from experiments.hardware import commit
 from experiments.tables import validated
 from experiments.transformer.check import WrongOperator, check
 from experiments.transformer.decoding import generate, prompts, report
+from experiments.transformer.fingerprint import DECODED, TRAINED, sha256_now
 from experiments.transformer.operators import OURS, TORCH, Operators, compiled
 from experiments.transformer.plan import FULL, SMOKE, Plan
 from experiments.transformer.tables import DECODING, TRAINING
@@ -28,7 +29,7 @@ from experiments.transformer.training import train
 
 
 def run(plan: Plan, device: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """Rows of TRAINING and of DECODING without their commit, and what was generated.
+    """Rows of TRAINING and of DECODING without their code, and what was generated.
 
     Raises WrongOperator, BadText.
     """
@@ -83,13 +84,14 @@ def main(
     except (BadText, WrongOperator, torch.OutOfMemoryError) as error:
         print(str(error).splitlines()[0], file=sys.stderr)
         raise typer.Exit(1) from error
-    _write(TRAINING, rows, training)
-    _write(DECODING, times, decoding)
+    _write(TRAINING, rows, training, sha256_now(TRAINED))
+    _write(DECODING, times, decoding, sha256_now(DECODED))
     print(said)
 
 
-def _write(schema: pa.DataFrameSchema, rows: list[dict[str, Any]], path: Path) -> None:
-    table = pd.DataFrame(rows).assign(code_commit=commit()).reindex(columns=list(schema.columns))
+def _write(schema: pa.DataFrameSchema, rows: list[dict[str, Any]], path: Path, sha256: str) -> None:
+    table = pd.DataFrame(rows).assign(kernel_sha256=sha256, code_commit=commit())
+    table = table.reindex(columns=list(schema.columns))
     path.parent.mkdir(parents=True, exist_ok=True)
     validated(schema, table).to_csv(path, index=False)
 

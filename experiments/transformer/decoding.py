@@ -47,7 +47,7 @@ def prompts(text: Tensor, plan: Plan, batch: int) -> Tensor:
 def report(
     model: Transformer, sets: tuple[Operators, ...], plan: Plan, text: Tensor
 ) -> Iterator[dict[str, Any]]:
-    """Rows of DECODING without their commit: every batch, with each of ``sets`` in turn."""
+    """Rows of DECODING without their code: every batch, with each of ``sets`` in turn."""
     device = text.device.type
     for batch in plan.batches:
         given = prompts(text, plan, batch)

@@ -12,7 +12,7 @@ import pandas as pd
 import typer
 
 from experiments.markdown import head, line
-from experiments.tables import BadTable, validated
+from experiments.tables import BadTable, read_csv, validated
 from experiments.tidy import interval
 from experiments.transformer.curves import (
     SMOOTHED,
@@ -24,9 +24,10 @@ from experiments.transformer.curves import (
     smoothed,
     verdict,
 )
+from experiments.transformer.fingerprint import DECODED, TRAINED, complete, stale
 from experiments.transformer.tables import DECODING, OPERATORS, SUMMARY, TRAINING
 
-NONE = "–"
+NONE, OURS = "–", "ours"
 RULE = (
     f"A curve is the same as torch's where smoothed losses (of {SMOOTHED} steps) are at most "
     f"{TIMES:g} times as far from those of the same seed as torch's own are, computed otherwise: "
@@ -42,7 +43,7 @@ def summary(training: pd.DataFrame) -> pd.DataFrame:
         raise BadTable("it has no run with torch's operators to compare with")
     losses = smoothed(training)
     found, seeds = distances(losses), between_seeds(losses)
-    most = allowed(found)
+    most, old = allowed(found), bool(stale(training, TRAINED))
     rows = []
     for kind in (k for k in kinds if k in groups):
         mine = groups[kind]
@@ -56,7 +57,7 @@ def summary(training: pd.DataFrame) -> pd.DataFrame:
                 "loss": losses[kind].iloc[-1].mean(skipna=False), "step_ms": value,
                 "step_low_ms": low, "step_high_ms": high, "peak_bytes": peak,
                 "distance": found.get(kind, np.nan), "allowed": most, "between_seeds": seeds,
-                "verdict": verdict(kind, found, most, seeds),
+                "verdict": verdict(kind, found, most, seeds), "stale": old and kind[0] == OURS,
             }
         )  # fmt: skip
     return validated(SUMMARY, pd.DataFrame(rows))
@@ -71,6 +72,7 @@ def markdown(training: pd.DataFrame, decoding: pd.DataFrame) -> str:
         f"{tokens:,} tokens; one copy of the logits in 16 bits takes "
         f"{one['logits_bytes'] / 1e9:.2f} GB. {RULE} Here that is {_share(found['allowed'][0])}; "
         f"another seed makes {_share(found['between_seeds'][0])}.",
+        *_outdated(training, decoding),
         "",
         *head(["operators", "runs", "last loss", "ms a step", "", "peak GB", "off by", "curve"]),
     ]
@@ -78,6 +80,12 @@ def markdown(training: pd.DataFrame, decoding: pd.DataFrame) -> str:
     lines += ["", *head(["operators", "", "timer", "sequences", "µs", "", "tokens a second"])]
     lines += [line(_times(row)) for row in decoding.to_dict("records")]
     return "\n".join([*lines, ""])
+
+
+def _outdated(training: pd.DataFrame, decoding: pd.DataFrame) -> list[str]:
+    """A line of each table that is stale."""
+    of = {"trained": stale(training, TRAINED), "timed": stale(decoding, DECODED)}
+    return [f"\nStale: {OURS} was {done} with {code}." for done, code in of.items() if code]
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -111,13 +119,13 @@ def main(
 ) -> None:
     """Say whether the loss curve is the same, and what steps and tokens take."""
     try:
-        read = validated(TRAINING, pd.read_csv(training))
-        times = validated(DECODING, pd.read_csv(decoding))
-        summary(read).to_csv(out, index=False)
+        steps = complete(TRAINING, read_csv(training))
+        times = complete(DECODING, read_csv(decoding))
+        summary(steps).to_csv(out, index=False)
     except (BadTable, OSError, ValueError) as error:
         print(f"{training} and {decoding} are not what the transformer gives: {error}")
         raise typer.Exit(2) from error
-    table.write_text(markdown(read, times))
+    table.write_text(markdown(steps, times))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,15 @@ OPERATORS = ("torch", "compiled", "ours")
 WHATS = ("sample", "generate")
 # A graph or events on the GPU; as a caller waits; on the CPU.
 TIMERS = ("graph", "events", "call", "host")
+# For a fingerprint, of tables from before they had one.
+UNKNOWN = "unknown"
 
 _text: dict[str, Any] = {"coerce": True, "nullable": False}
 _real: dict[str, Any] = {"coerce": True, "nullable": True}
 _count = pa.Column(int, pa.Check.ge(1), coerce=True)
 _operators = pa.Column(str, pa.Check.isin(OPERATORS), **_text)
 _time = pa.Column(float, pa.Check.gt(0), coerce=True)
+_sha256 = pa.Column(str, pa.Check.str_matches(f"^([0-9a-f]{{64}}|{UNKNOWN})$"), **_text)
 
 # peak_bytes: in tensors of the run, at most in the step; unknown on a CPU.
 # logits_bytes: of one copy in 16 bits.
@@ -32,6 +35,7 @@ TRAINING = pa.DataFrameSchema(
         "logits_bytes": _count,
         "tokens": _count,
         "parameters": _count,
+        "kernel_sha256": _sha256,
         "code_commit": pa.Column(str, **_text),
     },
     unique=["operators", "seed", "turned", "step"],
@@ -53,6 +57,7 @@ DECODING = pa.DataFrameSchema(
         "high_us": _time,
         "tokens_per_s": _time,
         "n_samples": _count,
+        "kernel_sha256": _sha256,
         "code_commit": pa.Column(str, **_text),
     },
     unique=["operators", "what", "timer", "batch"],
@@ -61,6 +66,7 @@ DECODING = pa.DataFrameSchema(
 )
 
 # A row a kind of run, all its seeds together.  Distances are between smoothed losses, relatively.
+# Stale is ours, where its code is not today's or not known.
 SUMMARY = pa.DataFrameSchema(
     {
         "operators": _operators,
@@ -75,6 +81,7 @@ SUMMARY = pa.DataFrameSchema(
         "allowed": pa.Column(float, pa.Check.ge(0), **_real),
         "between_seeds": pa.Column(float, pa.Check.ge(0), **_real),
         "verdict": pa.Column(str, pa.Check.isin(VERDICTS), **_text),
+        "stale": pa.Column(bool, coerce=True),
     },
     unique=["operators", "turned"],
     strict=True,

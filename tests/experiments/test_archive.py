@@ -276,6 +276,9 @@ def test_the_transformer_is_packed_where_there_are_both_tables(
     assert set(archive.TRANSFORMER) <= set(sums(packed))
     decoded().assign(code_commit=f"{COMMIT}-dirty").to_csv(results / "decoding.csv", index=False)
     assert "decoding.csv was measured at commit" in refusal(results, tmp_path / "dirty", capsys)
+    decoded().assign(kernel_sha256="a" * 64).to_csv(results / "decoding.csv", index=False)
+    said = refusal(results, tmp_path / "earlier", capsys)
+    assert "decoding.csv was measured with earlier code: measure again" in said
     (results / "decoding.csv").write_text("a\n1\n")
     said = refusal(results, tmp_path / "other", capsys)
     assert "decoding.csv is not what the transformer gives: missing or unknown columns" in said

@@ -335,6 +335,11 @@ def test_the_command_writes_both_files(tmp_path: Path):
     again = read_csv(made_files[0])
     assert set(again.loc[again["goal"] == 16, "outcome"]) == {"met"}
     assert set(again.loc[again["goal"] == 16, "note"]) == {f"trained at {COMMIT[:7]}"}
+    # As it was recorded before it had a fingerprint.
+    trained().drop(columns="kernel_sha256").to_csv(tmp_path / "training.csv", index=False)
+    assert module(*command).returncode == 0
+    again = read_csv(made_files[0])
+    assert set(again.loc[again["goal"] == 16, "outcome"]) == {"stale"}
     (tmp_path / "training.csv").write_text("a,b\n")
     untrained = module(*command)
     assert untrained.stdout.startswith(f"{tmp_path / 'training.csv'} is not a table")

@@ -7,6 +7,7 @@ from itertools import product
 import pandas as pd
 
 from experiments.tables import validated
+from experiments.transformer.fingerprint import DECODED, TRAINED, sha256_now
 from experiments.transformer.tables import DECODING, TRAINING
 from tests.experiments.counted import COMMIT
 
@@ -28,7 +29,8 @@ def trained(off: Mapping[tuple[str, bool], float] = ROUNDING, seeds: float = 0.0
             * (1 + off.get((operators, turned), 0.0) * step / STEPS),
             "step_ms": MS[operators] * (40 if step == 1 else 1) + 0.1 * seed,
             "peak_bytes": GB[operators] * 1e9, "logits_bytes": 824_180_736, "tokens": 8192,
-            "parameters": 17_861_888, "code_commit": COMMIT,
+            "parameters": 17_861_888, "kernel_sha256": sha256_now(TRAINED),
+            "code_commit": COMMIT,
         }
         for (operators, turned), seed, step in product(KINDS, SEEDS, range(1, STEPS + 1))
         if (operators, turned) == ("torch", False) or (operators, turned) in off
@@ -42,7 +44,8 @@ def decoded() -> pd.DataFrame:
         {
             "operators": operators, "what": what, "timer": timer, "batch": batch, "cols": 50_304,
             "tokens": batch * each, "median_us": us, "low_us": us * 0.98, "high_us": us * 1.03,
-            "tokens_per_s": batch * each / us * 1e6, "n_samples": 15, "code_commit": COMMIT,
+            "tokens_per_s": batch * each / us * 1e6, "n_samples": 15,
+            "kernel_sha256": sha256_now(DECODED), "code_commit": COMMIT,
         }
         for batch, operators, (what, timer, each, floor) in product(
             (1, 4, 16, 64), ("torch", "ours"),

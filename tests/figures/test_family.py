@@ -95,6 +95,19 @@ def test_microseconds_are_said_to_be_a_callers_or_the_devices(timer: str, told: 
     assert figure.axes[0].get_ylabel().endswith(told)
 
 
+@pytest.mark.parametrize(("blocks", "told"), [(3, "range"), (5, "95% interval")])
+def test_the_legend_says_what_bands_are(blocks: int, told: str):
+    figure, _ = figure_of("attention", as_read(tidy_of("attention").assign(n_blocks=blocks)))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-1] == f"band: {told} of blocks"
+
+
+def test_the_stamp_tells_of_which_width_the_latencies_are():
+    words = import_module("figures.operator_latency").words
+    assert words(as_read(tidy_of("calls")))[0].startswith("softmaxes of 128 elements; ")
+    assert words(as_read(tidy_of("sample")))[0].startswith("rows of 128,256 columns; ")
+
+
 def test_what_is_asked_stands_in_the_order_of_the_cases():
     assert family.in_order(as_read(tidy_of("topk_softmax"))) == ["k=1", "k=8", "k=50", "k=128"]
     assert family.in_order(as_read(tidy_of("sample", "smoke")))[0] == "temperature"

@@ -1,5 +1,6 @@
 """The figures of the transformer: every run and every batch where its numbers are."""
 
+import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -61,7 +62,14 @@ def test_losses_distances_times_and_memory_are_drawn():
 
 def test_a_run_without_a_gpu_has_no_memory_to_draw():
     table = trained().assign(peak_bytes=float("nan"))
-    assert [panel.title for (panel,) in transformer.panels(table)][-1] == "a step"
+    assert [panel.title for (panel,) in transformer.panels(table)][-1].startswith("time of a step")
+
+
+@pytest.mark.parametrize(("seeds", "told"), [(1, "1 seed"), (3, "3 seeds")])
+def test_every_panel_says_of_how_many_seeds_it_is(seeds: int, told: str):
+    drawn = transformer.panels(trained().query("seed <= @seeds"))
+    assert len(drawn) == 4
+    assert all(panel.title.endswith(f" {told}") for (panel,) in drawn)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +104,36 @@ def test_every_batch_has_its_mark():
 def test_panels_that_were_not_timed_are_left_out():
     table = decoded().query("what == 'sample' and timer == 'call'")
     assert [p.title for p in decoding.panels(table)[0]] == ["choosing, as a caller waits"]
+
+
+@pytest.mark.parametrize(
+    ("sha256", "told"),
+    [("a" * 64, "earlier code"), (None, "code that is not recorded")],
+)
+@pytest.mark.parametrize(("name", "made"), [("transformer", trained), ("decoding", decoded)])
+def test_other_code_is_told(
+    name: str, made, sha256: str | None, told: str, hardware: Path, tmp_path: Path
+):
+    said = f"ours is stale: measured with {told}"
+    for table, stale in ((made(), False), (made().assign(kernel_sha256=sha256), True)):
+        # What was recorded before there was a fingerprint has no such column.
+        table.dropna(axis="columns", how="all").to_csv(tmp_path / "table.csv", index=False)
+        stem = tmp_path / name
+        done = run(name, tmp_path / "table.csv", "--hardware", hardware, "--stem", stem)
+        assert done.returncode == 0, done.stderr
+        texts = re.findall("<!-- (.*?) -->", stem.with_suffix(".svg").read_text(), re.DOTALL)
+        assert (said in " ".join(" ".join(texts).split())) == stale
+
+
+def test_markers_of_other_code_are_hollow():
+    for table, face in (
+        (decoded(), "#CC79A7"),
+        (decoded().assign(kernel_sha256="a" * 64), "white"),
+    ):
+        (panels,) = decoding.panels(table)
+        for panel in panels:
+            lines = [c[0] for c in ax_of(panel).containers if isinstance(c, ErrorbarContainer)]
+            assert [line.get_markerfacecolor() for line in lines] == ["#000000", face]
 
 
 @pytest.mark.parametrize(("name", "made"), [("transformer", trained), ("decoding", decoded)])

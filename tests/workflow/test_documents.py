@@ -1,4 +1,4 @@
-"""README.md, ARTIFACT.md and docs/operators.md say what the archive and docs/verdicts.md say."""
+"""README.md, ARTIFACT.md and docs/ say what the archive and docs/verdicts.md say."""
 
 from pathlib import Path
 

@@ -104,7 +104,10 @@ rule outcomes:
         "experiments/family/tables.py",
         # A goal of an operator is judged at its cases.
         expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
-        expand("experiments/transformer/{name}.py", name=["summary", "curves"]),
+        expand(
+            "experiments/transformer/{name}.py",
+            name=["summary", "curves", "fingerprint"],
+        ),
         # Counting, sanitizing, training and the operators are asked for by name.
         lambda wildcards: made(
             wildcards.source, "profile.csv", "sanitizer.csv", "training.csv"

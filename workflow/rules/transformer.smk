@@ -1,24 +1,12 @@
 # A small transformer, trained and sampled with torch's operators and with ours.
 
-# By date: of these kernels there are no fingerprints but of those of plain rows.
-OPERATOR_FILES = [
-    path
-    for path in KERNELS
-    if any(
-        word in Path(path).name
-        for word in (
-            *("operator", "backward", "cross_entropy", "attention"),
-            *("choice", "sampling", "race", "pick"),
-        )
-    )
-]
+from experiments.transformer.fingerprint import DECODED, TRAINED, sha256_now
 
 
 rule transformer_tables:
     """Train the transformer with each set of operators; then time the tokens that it gives."""
     input:
         ancient("results/{source}/hardware.json"),
-        OPERATOR_FILES,
         [
             f"experiments/transformer/{name}.py"
             for name in (
@@ -42,7 +30,7 @@ rule transformer_tables:
         gpu=1,
     params:
         device=device_of,
-        kernels=[FINGERPRINTS["frontier"]],
+        kernels=[sha256_now(operators) for operators in (TRAINED, DECODED)],
     shell:
         "python -c 'import torch' 2> {log} ||"
         " {{ echo 'a transformer needs PyTorch: make smoke installs it'; exit 2; }};"
@@ -54,9 +42,10 @@ rule transformer_tables:
 rule transformer_summary:
     """Say whether the loss curve is that of torch's operators, and what steps and tokens take."""
     input:
+        STALENESS,
         [
             f"experiments/transformer/{name}.py"
-            for name in ("summary", "curves", "tables")
+            for name in ("summary", "curves", "fingerprint", "tables")
         ],
         training="results/{source}/training.csv",
         decoding="results/{source}/decoding.csv",
@@ -76,6 +65,8 @@ rule transformer_figure:
     """Draw what the transformer gave: training, or decoding."""
     input:
         STYLE,
+        STALENESS,
+        "experiments/transformer/fingerprint.py",
         "figures/transformer.py",
         "figures/{figure}.py",
         table=lambda wildcards: (
