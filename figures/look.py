@@ -15,9 +15,11 @@ from experiments.sweeps.sweep import AGAIN
 from experiments.tidy import CEILINGS
 from kernels.registry import TOP
 
-# Okabe and Ito's colours and one grey.  Their yellow is darkened: a line of it on white vanishes.
+# Okabe and Ito's colours, one grey and one brown.  Their yellow is darkened: a line of it on white
+# vanishes.
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#999999", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, YELLOW = "#0072B2", "#D55E00", "#CC79A7", "#B8A600"
+BROWN = "#6B4423"
 SOLID: tuple[float, ...] = ()
 # Stars of many points look like circles.
 HOURGLASS = Path([(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)], closed=True)
@@ -91,7 +93,7 @@ LOOKS: Mapping[str, Look] = {
     "frontier_invariant":    Look("frontier, invariant", GREEN, (7, 1, 180), DOTTED),
     "liger":                 Look("Liger", YELLOW, "H", LONG),
     "quack":                 Look("QuACK", BLUE, "X"),
-    "flashinfer":            Look("FlashInfer", ORANGE, HOURGLASS, DASHDOT),
+    "flashinfer":            Look("FlashInfer", BROWN, HOURGLASS, DASHDOT),
     # Of the operators beside the softmax (experiments/family).
     "add":                   Look("torch.add (ceiling)", "#4D4D4D", (2, 2, 0), DASHED),
     "ours":                  Look("this project", PURPLE, (11, 1, 0)),

@@ -32,6 +32,13 @@ KINDS = {"whole vectors": NONE, "odd widths": ALIKE, "sliced input": APART}
 PANELS = {
     f"{dtype}, {kind}": (dtype, edges) for dtype, (kind, edges) in product(DTYPES, KINDS.items())
 }
+# A run of tuning finds the tree changed where one before it has written the table: whether none of
+# a commit's entries, some or all are of such a tree.
+WRITING = {
+    (False,): "",
+    (False, True): " (in part with a table being written)",
+    (True,): " (with a table being written)",
+}
 
 
 def chosen(dtype: str, edges: int) -> pd.DataFrame:
@@ -73,10 +80,10 @@ def stamp() -> str:
     """What the map shows, and when and of which code its table was measured."""
     told = json.loads((TABLES / f"{DEFAULT}.json").read_text())
     commits = [told["code_commit"], *(e.get("code_commit", "") for e in told.get("entries", ()))]
-    # A commit may have measured parts of the table with changes and without.
-    named = dict.fromkeys(name.split("-")[0][:7] for name in commits if name)
-    changed = any("-" in name for name in commits)
-    code = f"code {', '.join(named)}{' with changes that were not landed' if changed else ''}"
+    named: dict[str, set[bool]] = {}
+    for name in filter(None, commits):
+        named.setdefault(name.split("-")[0][:7], set()).add("-" in name)
+    code = f"code {', '.join(name + WRITING[tuple(sorted(how))] for name, how in named.items())}"
     words = "what kernels/frontier selects"
     return " · ".join([words, told["gpu"], f"table measured {told['measured_utc'][:10]}", code])
 
