@@ -1,4 +1,4 @@
-"""Gradients whose rows teams of blocks share: right for any rows, equal bits, and no deadlock."""
+"""Gradients whose rows several blocks share: right for any rows, equal bits, and no deadlock."""
 
 from collections.abc import Callable
 
@@ -20,28 +20,30 @@ pytestmark = [
     pytest.mark.xdist_group("frontier_proof"),
 ]
 
-# Of two blocks a multiprocessor and of one; teams of a GPU's whole, half and few multiprocessors;
-# with and without vectors in shared memory.
-TEAMS = {
+# Columns.  Of two blocks a multiprocessor and of one; teams of a GPU's whole, half and few
+# multiprocessors, and clusters; with and without vectors in shared memory.
+WIDE = {
     Shape("grid", (256, 33, 2)): 66_000,
     Shape("grid", (512, 66, 2, 2)): 520_000,
     Shape("grid", (512, 132, 1)): 500_000,
     Shape("grid", (512, 44, 3, 4)): 524_288,
     Shape("grid", (256, 5, 1)): 9000,
+    Shape("cluster", (512, 16, 2, 3)): 262_144,
+    Shape("cluster", (256, 4, 1, 2)): 20_000,
 }
-SHAPES = tuple(TEAMS)
+SHAPES = tuple(WIDE)
 ROWS = (1, 3, 8, 9, 40, 301)
 LAUNCHES = 10_000
 
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_teams_take_row_after_row(shape: Shape, rows: int):
+def test_every_row_is_right(shape: Shape, rows: int):
     for dtype, lies, told in (
         ("float32", watched.WHOLE, "softmax"), ("bfloat16", watched.OFF, "softmax"),
         ("float16", watched.WHOLE, "factors"), ("float32", watched.OFF, "masked logarithm"),
     ):  # fmt: skip
-        cols = TEAMS[shape] + (lies is watched.OFF)
+        cols = WIDE[shape] + (lies is watched.OFF)
         of = watched.GRADIENTS[told]
         wrong = watched.run(of, shape, dtype, rows, cols, lies, "cuda", seed=rows)
         assert wrong == "", (dtype, cols, told)
@@ -49,14 +51,14 @@ def test_teams_take_row_after_row(shape: Shape, rows: int):
 
 def gradient(shape: Shape, rows: int, seed: int) -> Callable[[Tensor], Tensor]:
     """What writes the gradient of so many rows into a tensor, by ``shape``."""
-    x = planted(rows, TEAMS[shape], torch.bfloat16, "cuda", seed)
+    x = planted(rows, WIDE[shape], torch.bfloat16, "cuda", seed)
     y, grad = torch.softmax(x, -1), torch.randn_like(x)
     return lambda out: softmax_backward(grad, y, out, shape=shape)
 
 
 def empty(shape: Shape, rows: int) -> Tensor:
     """Where none of a gradient is yet."""
-    return torch.full((rows, TEAMS[shape]), torch.nan, dtype=torch.bfloat16, device="cuda")
+    return torch.full((rows, WIDE[shape]), torch.nan, dtype=torch.bfloat16, device="cuda")
 
 
 def wait_for(done: Callable[[], bool]) -> None:
