@@ -15,6 +15,7 @@ from rich.progress import track
 from experiments.hardware import commit
 from experiments.pool import pool
 from experiments.timer import Flush
+from experiments.tried import beside
 from kernels.frontier.plans import EDGES
 from kernels.launch import architecture
 
@@ -76,7 +77,7 @@ def of_widths(
 ) -> None:
     """Measure the shapes that are ``asked`` of each width: all to ``log``, the fastest to ``out``.
 
-    A width has ``dtype``, ``edges`` and ``cols``.
+    All are kept beside ``out`` too (tried.py). A width has ``dtype``, ``edges`` and ``cols``.
     """
     arch = architecture()
     with pool("cuda") as processes:
@@ -86,11 +87,14 @@ def of_widths(
     for width, shapes in track(asked.items(), "tuning"):
         point = {"dtype": width.dtype, "edges": EDGES[width.edges], "rows": None}
         found = measure(width, [shape for shape in shapes if done[shape, width, arch]], flush)
-        every += (told := fastest_first({**point, "cols": width.cols}, found, of))
-        entries += told[:1]
+        every += (some := fastest_first({**point, "cols": width.cols}, found, of))
+        entries += some[:1]
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(every).to_csv(log, index=False)
     write_table(out, entries)
+    packed: Any = {"method": "gzip", "mtime": 0}
+    told = pd.DataFrame(every).assign(code_commit=commit())
+    told.to_csv(beside(out), index=False, compression=packed)
     print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments import tune_backward, tuning
+from experiments.tried import beside
 from experiments.tune_backward import Width, candidates, widths
 from kernels.frontier import backward_plans, select
 from kernels.frontier.backward_plans import backward_plan, plan_of
@@ -59,6 +60,9 @@ def test_the_fastest_of_each_width_is_what_a_gradient_then_goes_by(
     out, log = tmp_path / "backward" / "nvidia-h200.json", tmp_path / "log.csv"
     tune_backward.main(out, log)
     assert set(pd.read_csv(log)["fraction_of_add"]) == {0.5, 0.75}
+    kept = pd.read_csv(beside(out))
+    assert kept.drop(columns="code_commit").equals(pd.read_csv(log))
+    assert set(kept["code_commit"]) == {json.loads(out.read_text())["code_commit"]}
     entries = json.loads(out.read_text())["entries"]
     chosen = {(e["dtype"], e["edges"], e["cols"]): tuple(e["sizes"]) for e in entries}
     assert chosen["float32", "none", 4096] == (256, 3)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from experiments.tune_backward import MOST_HELD
+from experiments.tune_backward import MOST_HELD, SHARED
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.backward import Gradient
 from kernels.frontier.backward_plans import FOLDER, HELD, backward_plan, plan_of, teams
@@ -150,7 +150,7 @@ def test_a_kernel_is_right_in_any_memory_and_writes_nothing_else(
             torch.testing.assert_close(dx.double(), exact(y, dy, of), atol=near, rtol=near)
             dx.fill_(7.0)
             assert bool((memory == 7.0).all()), (cols, y.stride())
-    assert "cluster" not in regime and "grid" not in regime or code.uneven() == 0
+    assert ("cluster" not in regime and "grid" not in regime) or code.uneven() == 0
     for fault in ("misaligned", "beyond"):
         assert ctypes.c_int.in_dll(code, fault).value == 0, fault
 
@@ -171,7 +171,9 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(
     sizes, vectors = plan.shape.sizes, vectors_from_line(cols, size, edges)
     assert plan.file.is_file()
     measured = arch in (90, 100) and plan.shape in MEASURED
-    assert plan.held <= (MOST_HELD + edges if measured else HELD * size // VECTOR_BYTES)
+    most = MOST_HELD + edges if measured else HELD * size // VECTOR_BYTES
+    assert 0 <= plan.held - plan.stashed <= most
+    assert plan.shared < SHARED
     assert 32 <= plan.threads <= 1024
     match plan.shape.regime:
         case "warp":
@@ -189,10 +191,15 @@ def test_a_plan_holds_its_row_and_fits_the_gpu(
         assert sizes[0] >= 2 * (VECTOR_BYTES // size - 1)
 
 
-def test_rows_of_todays_vocabularies_are_read_once_on_hopper():
-    for cols in (32_000, 50_257, 128_256, 151_936, 262_144):
+def test_rows_are_read_once_on_hopper_up_to_a_million_columns():
+    for cols in (32_000, 50_257, 128_256, 151_936, 262_144, 300_001, 2**19, 2**20):
         for dtype in DTYPES:
             edges = cols % 8 != 0
             plan = backward_plan(cols, ELEMENT_BYTES[dtype], edges, 90, 132)
             assert plan.shape.regime != "stream", (cols, dtype)
-    assert backward_plan(300_000, 4, False, 90, 132).shape.regime == "stream"
+    assert backward_plan(2**20 + 4, 4, False, 90, 132).shape.regime == "stream"
+
+
+def test_a_gpu_without_room_for_a_team_reads_twice():
+    assert backward_plan(2**19, 4, False, 90, 132).shape.regime == "grid"
+    assert backward_plan(2**19, 4, False, 90, 8).shape.regime == "stream"
