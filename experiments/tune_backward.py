@@ -28,7 +28,7 @@ from experiments.tune import (
 from experiments.tuning import fractions, of_widths
 from kernels.compiled import CompileError, Job
 from kernels.frontier.backward import softmax_backward
-from kernels.frontier.backward_plans import FOLDER, STREAM, least_lanes, plan_of
+from kernels.frontier.backward_plans import FOLDER, STREAM, least_lanes, plan_of, possible
 from kernels.frontier.compiler import compile_plan
 from kernels.frontier.plans import VECTOR_BYTES, Shape, vectors_from_line
 from kernels.frontier.select import TABLES
@@ -47,7 +47,8 @@ GRID_PARTS, GRID_THREADS, GRID_LEAST = (22, 33, 44, 66, 132), (256, 512), 16_384
 # Vectors of a thread in shared memory, from so many of a row on.
 STASHED, STASHED_LEAST = (2, 3, 4, 6, 8), 16_384
 MOST_FEWER = 2  # blocks of a multiprocessor below as many as its registers hold
-SHARED = 228 * 1024  # bytes of a multiprocessor
+# Bytes of a multiprocessor, and of these what a block has beside what it is launched with.
+SHARED, OWN_SHARED = 228 * 1024, 2048
 NEAR = {"float32": 2e-5, "bfloat16": 2e-2}
 ESTIMATE_NS = 2e5
 
@@ -111,7 +112,7 @@ def _held(shape: Shape, vectors: int, threads: int, most: int) -> Iterator[Shape
 
 def _shared(shape: Shape, stashed: int) -> int:
     """Bytes of shared memory that a block takes, with what the GPU keeps for itself."""
-    return shape.sizes[0] * stashed * 2 * VECTOR_BYTES + 2048
+    return shape.sizes[0] * stashed * 2 * VECTOR_BYTES + OWN_SHARED
 
 
 def compiled(shape: Shape, width: Width, arch: str) -> bool:
@@ -171,7 +172,15 @@ def main(
     """Measure all candidates; write the fastest of each width."""
     gpu = torch.cuda.get_device_properties(0)
     out = out or TABLES / FOLDER / f"{slug(gpu.name)}.json"
-    asked = {width: list(dict.fromkeys(candidates(width))) for width in widths()}
+    arch = gpu.major * 10 + gpu.minor
+    asked = {
+        width: [
+            shape
+            for shape in dict.fromkeys(candidates(width))
+            if possible(shape, arch, gpu.multi_processor_count)
+        ]
+        for width in widths()
+    }
     of_widths(asked, compiled, measure, out, log, of="add")  # no copy reads two tensors
 
 

@@ -77,7 +77,8 @@ def of_widths(
 ) -> None:
     """Measure the shapes that are ``asked`` of each width: all to ``log``, the fastest to ``out``.
 
-    All are kept beside ``out`` too (tried.py). A width has ``dtype``, ``edges`` and ``cols``.
+    All are kept beside ``out`` too, as in ``log``, with the commit. A width has ``dtype``,
+    ``edges`` and ``cols``.
     """
     arch = architecture()
     with pool("cuda") as processes:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernels.api import log_softmax, softmax
-    from kernels.attention_api import attention
+    from kernels.attention_eager import attention
     from kernels.cross_entropy_api import cross_entropy
     from kernels.sampling import sample
     from kernels.topk import topk_softmax
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["attention", "cross_entropy", "log_softmax", "sample", "softmax", "topk_softmax"]
 
 _MODULES = {
-    "attention": "kernels.attention_api",
+    "attention": "kernels.attention_eager",
     "cross_entropy": "kernels.cross_entropy_api",
     "log_softmax": "kernels.api",
     "sample": "kernels.sampling",

@@ -25,7 +25,7 @@ from figures import (
     TABLE_FIGURES,
     TRANSFORMER_FIGURES,
 )
-from workflow import attention, minutes
+from workflow import attention, minutes, tuned
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
 from workflow.measured import operators, overview
@@ -241,8 +241,12 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "minutes": sweep_minutes,
     "operators": partial(operators, ARCHIVE),
     "operators of an H100": partial(operators, H100),
+    "operators tuned": tuned.reached,
+    "operators tuned at": tuned.runs,
     "overview of operators": partial(overview, BOTH),
     "own claims": own_claims,
     "full minutes": full,
+    "wide gradients": tuned.wide_gradients,
+    "wide masks": tuned.wide_masks,
     "workflow": rule_graph,
 }

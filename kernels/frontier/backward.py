@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from kernels.frontier.backward_plans import backward_plan, plan_of, teams
+from kernels.frontier.backward_plans import backward_plan, plan_of, possible, teams
 from kernels.frontier.frontier import PORTABLE_CLUSTER, gpu, kernel, nothing, rows_of
 from kernels.frontier.plans import HOPPERS, VECTOR_BYTES, Shape
 from kernels.frontier.scratch import scratch
@@ -59,7 +59,7 @@ def softmax_backward(
     three have one shape and dtype and their rows at even distances, and ``out`` overlaps neither of
     the others. ``shape`` names the kernel that is taken.
 
-    Raises ValueError where rows lie otherwise.
+    Raises ValueError where rows lie otherwise, and where the GPU cannot launch ``shape``.
     """
     results, theirs, to, device = y.data_ptr(), grad.data_ptr(), out.data_ptr(), y.get_device()
     key = (
@@ -81,10 +81,12 @@ def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Laun
     strides = [rows_of(t).stride for t in tensors]
     places = (*(t.data_ptr() for t in tensors), *(s * size for s in strides), cols * size)
     edges = any(place % VECTOR_BYTES for place in places)
+    there = gpu(device)
     if shape:
+        if not possible(shape, there.arch, there.multiprocessors):
+            raise ValueError(f"{there.name} has no room for a gradient's {shape}")
         plan = plan_of(shape, cols, size, edges)
     else:
-        there = gpu(device)
         plan = backward_plan(cols, size, edges, there.arch, there.multiprocessors, there.name)
     if of:
         plan = replace(plan, given=(of.type,))
@@ -98,15 +100,17 @@ def _prepare(of: Gradient | None, shape: Shape | None, *tensors: Tensor) -> Laun
             grid = rows * cluster
         case "grid":
             parts = plan.shape.sizes[1]
-            grid = min(rows, teams(plan.shape, gpu(device).multiprocessors)) * parts
+            grid = min(rows, teams(plan.shape, there.multiprocessors)) * parts
             arguments += [parts, None]
     if cluster > PORTABLE_CLUSTER:
         allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
-    if plan.shared:
-        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", plan.shared)
+    if plan.ring_bytes:
+        allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", plan.ring_bytes)
     arguments += [of.argument] if of else []
-    dealing, early = plan.shape.regime == "grid", gpu(device).arch in HOPPERS
-    ready = Prepared(function, grid, plan.threads, plan.shared, arguments, cluster, dealing, early)
+    dealing, early = plan.shape.regime == "grid", there.arch in HOPPERS
+    ready = Prepared(
+        function, grid, plan.threads, plan.ring_bytes, arguments, cluster, dealing, early
+    )
     return _meeting(ready, 2 * grid, device) if dealing else ready
 
 

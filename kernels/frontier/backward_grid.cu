@@ -5,7 +5,7 @@
 //   launch   cooperative, grid = teams * parts, block = THREADS; at least LEAST blocks a
 //            multiprocessor
 //   holds    parts * THREADS * (VECTORS + STASHED) vectors of 16 bytes; parts: at most the GPU's
-//            blocks; shared memory for STASHED pairs of vectors a thread
+//            blocks; shared memory for STASHED pairs of vectors a thread, from Hopper on
 //   teaches  a multiprocessor with shares of two rows loads the one while the sum of the other is
 //            on its way; vectors of a team's next row come as those of the last are left
 //   source   own, after grid.cu
@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
             if (lane == 0)
                 of_row = sum;
         }
+        // Who goes on writes ``of_row`` again behind the barrier of the next row's sum.
         __syncthreads();
         float sum = of_row;
         row += teams;

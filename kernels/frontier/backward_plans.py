@@ -26,7 +26,10 @@ FOLDER = "backward"  # of select.TABLES
 
 @dataclass(frozen=True)
 class BackwardPlan(Plan):
-    """A kernel: a shape, the vectors that a thread holds of each tensor, edges or not."""
+    """A kernel: a shape, the vectors that a thread holds of each tensor, edges or not.
+
+    A fourth size of clusters and grids is how many of these lie in shared memory.
+    """
 
     @property
     def file(self) -> Path:
@@ -54,7 +57,7 @@ class BackwardPlan(Plan):
         return min(self.held - 1, self.shape.sizes[3]) if len(self.shape.sizes) > 3 else 0
 
     @property
-    def shared(self) -> int:
+    def ring_bytes(self) -> int:
         """Bytes of shared memory that a block is launched with."""
         return self.shape.sizes[0] * self.stashed * 2 * VECTOR_BYTES
 
@@ -72,9 +75,17 @@ def backward_plan(
     ``arch`` is 90 for sm_90.
     """
     shape = measured.shape(FOLDER, gpu, arch, cols, size, edges)
-    if not shape or (shape.regime == "grid" and teams(shape, multiprocessors) == 0):
+    if not shape or not possible(shape, arch, multiprocessors):
         shape = _by_rule(cols, size, edges, arch)
     return plan_of(shape, cols, size, edges)
+
+
+def possible(shape: Shape, arch: int, multiprocessors: int) -> bool:
+    """Whether a GPU has what ``shape`` needs: clusters, a copy engine, room for a team."""
+    stashed = len(shape.sizes) > 3
+    if (shape.regime == "cluster" or stashed) and arch not in HOPPERS:
+        return False
+    return shape.regime != "grid" or teams(shape, multiprocessors) > 0
 
 
 def teams(shape: Shape, multiprocessors: int) -> int:

@@ -16,11 +16,14 @@ template <int THREADS, int N, int EDGES> struct Stash {
         y = image;
         dy = image + N * THREADS;
         filled = &barrier;
-        if constexpr (N > 0)
+        if constexpr (N > 0) {
             if (threadIdx.x == 0) {
                 init(filled, 1);
                 initialised();
+                written(); // the copy engine counts there; no loads are on their way
             }
+            __syncwarp(); // it and its first arrival are one thread's: exchange.cuh
+        }
     }
 
     // Every thread: from ``first`` on the vectors of ``at`` that lie before ``last``.
@@ -58,7 +61,7 @@ template <int THREADS, int N, int EDGES> struct Stash {
     // Every thread, when it has read its pairs: more may be fetched.
     __device__ void leave() const {
         if constexpr (N > 0) {
-            if (EDGES)
+            if constexpr (EDGES)
                 written(); // what a thread wrote, the copy engine may write again
             __syncthreads();
         }

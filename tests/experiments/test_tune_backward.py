@@ -35,7 +35,7 @@ def test_every_width_has_candidates_that_hold_it():
             if shape.regime in ("block", "cluster", "grid"):
                 least = shape.sizes[1 if shape.regime == "block" else 2]
                 assert shape.sizes[0] * least <= 2048
-                assert plan.shared * least < tune_backward.SHARED
+                assert plan.ring_bytes * least < tune_backward.SHARED
     # Of the widest rows that are held registers have room for one.
     wide = [s.sizes for s in candidates(Width("float32", 0, 262_144)) if s.regime == "cluster"]
     assert (512, 16, 1) in wide

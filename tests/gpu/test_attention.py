@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.library import opcheck
 from torch.nn.functional import scaled_dot_product_attention
 
+import kernels
 from kernels import attention_api as module
 from kernels.attention_api import attention, operator, refusal
 from kernels.triton import triton_attention
@@ -220,3 +221,38 @@ def test_empty_tensors_are_as_torchs():
     assert not attention(query, key[:, :, :0], value[:, :, :0]).any()
     assert attention(query[:, :, :0], key, value).shape == query[:, :, :0].shape
     assert attention(query[:0], key[:0], value[:0]).shape == query[:0].shape
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_call_past_the_dispatcher_has_the_operators_bits(
+    shape: Shape, is_causal: bool, monkeypatch: pytest.MonkeyPatch
+):
+    tensors = given(shape)
+    expected = operator(*tensors, is_causal, None)
+
+    def long_way(*_: Any, **__: Any) -> Tensor:
+        raise AssertionError("not past the dispatcher")
+
+    monkeypatch.setattr(module, "attention", long_way)
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+    torch.cuda.synchronize()
+    for stream in (*streams, *streams):
+        with torch.cuda.stream(stream):
+            y = kernels.attention(*tensors, is_causal=is_causal)
+        torch.cuda.synchronize()
+        assert torch.equal(y, expected)
+        assert y.stride() == expected.stride()
+
+
+def test_a_call_past_the_dispatcher_is_captured():
+    """Also the first one, which loads the kernel."""
+    tensors = given(Shape(2, 3, 1, 77, 190, 64))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        ys = [kernels.attention(*tensors, scale=0.21) for _ in range(2)]
+    for y in ys:
+        y.fill_(math.nan)
+    graph.replay()
+    expected = operator(*tensors, False, 0.21)
+    assert all(torch.equal(y, expected) for y in ys)

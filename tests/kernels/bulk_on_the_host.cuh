@@ -14,11 +14,17 @@ static std::map<Barrier *, std::vector<Copy>> copied; // not yet awaited, by wha
 static std::map<unsigned, long> awaited;              // bytes that a block has still to get
 static void (*delivered)(Barrier *, unsigned) = [](auto...) {}; // what is awaited beside copies
 
-static void init(Barrier *barrier, int arrivals) { *barrier = arrivals; }
+static std::map<Barrier *, unsigned> phases; // that have begun, of one arrival each
+
+static void init(Barrier *barrier, int arrivals) {
+    *barrier = arrivals;
+    phases[barrier] = 0;
+}
 static void initialised() {}
 static void written() {}
 static void arrive_expecting(Barrier *barrier, unsigned bytes) {
     awaited[blockIdx.x] += bytes;
+    ++phases[barrier];
     --*barrier;
 }
 static void load_bulk(void *to, const void *from, unsigned bytes, Barrier *barrier) {
@@ -26,6 +32,7 @@ static void load_bulk(void *to, const void *from, unsigned bytes, Barrier *barri
     awaited[blockIdx.x] -= bytes;
 }
 static void wait(Barrier *barrier, unsigned parity) {
+    misaligned += phases[barrier] == 0 || (phases[barrier] - 1) % 2 != parity; // another phase
     for (auto [to, from, bytes] : copied[barrier]) {
         misaligned += bytes % sizeof(uint4) != 0;
         for (unsigned at = 0; at < bytes; at += sizeof(uint4))

@@ -257,7 +257,7 @@ def test_a_refusal_says_why():
     ("change", "error", "match"),
     [
         (lambda q, k, v: (1, k, v), TypeError, "a torch.Tensor for query; got int"),
-        (lambda q, k, v: (q, k, None), TypeError, "for value; got NoneType"),
+        (lambda q, k, v: (q, k, None), TypeError, "for value; got None"),
         (lambda q, k, v: (q, k.double(), v), RuntimeError, "one dtype on one device"),
         (lambda q, k, v: (q, k, v.to("meta")), RuntimeError, "one dtype on one device"),
         (lambda q, k, v: (q.int(), k.int(), v.int()), RuntimeError, "floating-point tensors"),

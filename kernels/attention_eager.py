@@ -1,0 +1,110 @@
+"""``attention`` past PyTorch's dispatcher and Triton's launch, which take longer than all else of a
+short call.
+
+What a launch depends on is a key, as in eager.py, by which one is found that lacks its pointers and
+its stream: a kernel that Triton has compiled, its grid, and all other arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial, wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_compiling
+
+from kernels import attention_api
+from kernels.attention_api import KINDS
+from kernels.prepared import Launch, known, launch
+from kernels.triton import triton_attention
+from kernels.triton.triton_attention import LOG2E, rule, strides
+from kernels.unwatched import dense, observed
+
+ALIGNED = 16  # bytes; Triton compiles another kernel for a pointer at no multiple of them
+
+
+@wraps(attention_api.attention)
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    if (
+        not is_compiling()
+        and attn_mask is None
+        and type(dropout_p) is float
+        and dropout_p == 0.0
+        and type(is_causal) is type(enable_gqa) is bool
+        and (scale is None or type(scale) is float)
+        and all(map(dense, (query, key, value)))
+        and query.dtype in KINDS
+        and not observed()
+        and not (
+            torch.is_grad_enabled()
+            and (query.requires_grad or key.requires_grad or value.requires_grad)
+        )
+        and (out := _launched(query, key, value, is_causal, scale)) is not None
+    ):
+        return out
+    return attention_api.attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )  # fmt: skip
+
+
+def _launched(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
+) -> Tensor | None:
+    """The attention by a launch that is known, or known from now on; None where it is not one."""
+    device, sources = query.get_device(), (query.data_ptr(), key.data_ptr(), value.data_ptr())
+    lie = tuple((t.dtype, t.shape, t.stride(), t.get_device()) for t in (query, key, value))
+    case = ("attention", lie, *(source % ALIGNED == 0 for source in sources), is_causal, scale)
+    ready = known(device, case)
+    if ready is None and not _is_one_launch(query, key, value, scale):
+        return None
+    out = torch.empty_like(query)  # as the operator's: CUDA memory begins on a boundary
+    if ready:
+        ready(torch._C._cuda_getCurrentRawStream(device), *sources, out.data_ptr())
+    else:
+        prepare = partial(_prepare, query, key, value, out, is_causal, scale)
+        launch(device, case, prepare, *sources, out.data_ptr())
+    return out
+
+
+def _is_one_launch(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> bool:
+    """Whether the kernel takes the tensors as they lie; whoever it is not tells what is wrong."""
+    tensors = (query, key, value)
+    try:
+        attention_api._check(*tensors)
+    except RuntimeError:
+        return False
+    return (
+        (scale is None or math.isfinite(scale))
+        and attention_api.refusal(*tensors, scale=scale) is None
+        and query.numel() > 0
+        and key.shape[2] > 0
+        and all(t.stride(-1) == 1 for t in tensors)
+        and all(map(triton_attention.vectors, (key, value)))
+    )
+
+
+def _prepare(
+    query: Tensor, key: Tensor, value: Tensor, out: Tensor, is_causal: bool, scale: float | None
+) -> Launch:  # fmt: skip
+    """The launch of triton_attention.attention for tensors that lie as these."""
+    batches, heads, queries, dim = query.shape
+    tile = rule(queries, dim, attention_api._shared(query.get_device()))
+    beside = (
+        *strides(query), *strides(key), *strides(value), *strides(out), queries, key.shape[2],
+        heads, heads // key.shape[1], attention_api._factor(query, scale) * LOG2E,
+    )  # fmt: skip
+    constants = triton_attention._constants(tile, dim, is_causal)
+    grid = (tile.programs(queries) * batches * heads, 1, 1)
+    compiler: Any = triton_attention._attention
+    kernel = compiler.warmup(
+        query, key, value, out, *beside, **constants, grid=grid,
+        num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+    run, given = kernel[grid], (*beside, *constants.values())
+    return lambda stream, *pointers: run(*pointers, *given, stream=stream)

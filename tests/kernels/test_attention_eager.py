@@ -1,0 +1,230 @@
+"""Calls of attention past the dispatcher: a launch is bound once, and right wherever tensors lie.
+
+Kernels are torch's, on the memory of this machine: they know addresses, and what was bound.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import kernels
+from kernels import attention_api, prepared, unwatched
+from kernels.attention_eager import attention
+from kernels.registry import ROOT
+from kernels.triton import triton_attention
+from tests.kernels.attention_cases import Shape, Tensors, random
+from tests.kernels.test_attention import by_torch
+from tests.kernels.test_eager import at
+
+SHAPE = Shape(2, 4, 2, 5, 9, 64)
+OPERANDS, STEPS = ("query", "key", "value", "out"), ("batch", "head", "row")
+NAMES = (
+    *(f"{name}_{step}" for name in OPERANDS for step in STEPS),
+    *("queries", "keys", "heads", "group", "scale", "DIM", "QUERIES", "KEYS", "CAUSAL"),
+)  # fmt: skip
+
+
+class Compiled:
+    """A kernel of Triton's as its launch is used: bound to a grid, then given all arguments."""
+
+    def __init__(self, seen: list[str], tensors: tuple[Tensor, ...], **told: Any):
+        seen.append("bound")
+        self.seen, self.told = seen, told
+        self.lie = [
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in tensors
+        ]
+
+    def __getitem__(self, grid: tuple[int, int, int]) -> Any:
+        query = self.lie[0]
+        blocks = -(-query.shape[2] // self.told["QUERIES"])
+        assert grid == (blocks * query.shape[0] * query.shape[1], 1, 1) == self.told["grid"]
+
+        def run(*arguments: Any, stream: int) -> None:
+            assert stream == 77
+            self.seen.append("run")
+            query, key, value, out = (
+                at(place, like) for place, like in zip(arguments[:4], self.lie, strict=True)
+            )
+            told = dict(zip(NAMES, arguments[4:], strict=True))
+            assert (told["queries"], told["keys"]) == (query.shape[2], key.shape[2])
+            assert (told["heads"], told["group"]) == (
+                query.shape[1],
+                query.shape[1] // key.shape[1],
+            )
+            for name, t in zip(OPERANDS, (query, key, value, out), strict=True):
+                steps = [told[f"{name}_{step}"] for step in STEPS]
+                assert steps == [t.stride(i) if t.shape[i] > 1 else 0 for i in range(3)]
+            scale = told["scale"] / triton_attention.LOG2E
+            y = torch.nn.functional.scaled_dot_product_attention(
+                query.double(), key.double(), value.double(), scale=scale,
+                is_causal=told["CAUSAL"], enable_gqa=True,
+            )  # fmt: skip
+            out.copy_(y)
+
+        return run
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was bound, run, or went by ``attention_api.attention``."""
+    seen: list[str] = []
+
+    class Kernel:
+        @staticmethod
+        def warmup(*arguments: Any, **told: Any) -> Compiled:
+            return Compiled(seen, arguments[:4], **told)
+
+    def slow(*arguments: Any, **told: Any) -> Tensor:
+        seen.append("api")
+        return checked(*arguments, **told)
+
+    checked = attention_api.attention
+    monkeypatch.setattr(triton_attention, "_attention", Kernel)
+    monkeypatch.setattr(attention_api, "attention", slow)
+    monkeypatch.setattr(attention_api, "_shared", lambda device: triton_attention.HOPPER)
+    refusal = attention_api.refusal
+    alone = "the tensors are not on a CUDA GPU"
+    monkeypatch.setattr(
+        attention_api, "refusal",
+        lambda *tensors, scale=None: (
+            attention_api._unserved(*attention_api._batched(*tensors), scale)
+            if (why := refusal(*tensors, scale=scale)) == alone else why
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 77, raising=False)
+    monkeypatch.setattr(prepared, "make_current", lambda device: None)
+    monkeypatch.setattr(prepared, "relaxed", nullcontext)
+    monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
+    monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
+    return seen
+
+
+def right(given: Tensors, **asked: Any) -> None:
+    y = attention(*given, **asked)
+    query, key, value = (t.double() for t in given)
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, enable_gqa=True, **asked
+    )
+    assert_close(y.double(), exact, atol=8e-3, rtol=8e-3)
+    assert y.dtype == given[0].dtype
+    assert y.stride() == torch.empty_like(given[0]).stride()
+
+
+def test_it_is_what_users_call():
+    assert kernels.attention is attention
+    assert attention.__doc__ == attention_api.attention.__doc__
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_second_call_runs_what_the_first_bound(seen: list[str], dtype: torch.dtype):
+    several: tuple[dict[str, Any], ...] = ({}, {"is_causal": True}, {"scale": 0.25})
+    for asked in several:
+        for shape in (SHAPE, Shape(1, 2, 1, 200, 17, 128)):
+            seen.clear()
+            for _ in range(3):
+                right(random(shape, dtype), **asked)
+            assert seen == ["bound", "run", "run", "run"]
+
+
+def test_what_lies_otherwise_is_bound_by_itself(seen: list[str]):
+    query, key, value = random(SHAPE, torch.bfloat16)
+    beside = query.transpose(1, 2).contiguous().transpose(1, 2)
+    memory = torch.zeros(query.numel() + 1, dtype=query.dtype)
+    off = memory[1:].view(query.shape).copy_(query)
+    assert off.data_ptr() % 16
+    for other in (query, beside, off, query[:, :2]):
+        seen.clear()
+        right((other, key, value))
+        right((other.clone() if other is query else other, key, value))
+        assert seen == ["bound", "run", "run"]
+
+
+def test_what_is_no_single_launch_goes_the_long_way(
+    seen: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    query, key, value = random(SHAPE, torch.bfloat16)
+    apart = torch.zeros(*key.shape[:3], 2 * key.shape[3], dtype=key.dtype)[..., ::2].copy_(key)
+    memory = torch.zeros(key.numel() + 1, dtype=key.dtype)
+    off = memory[1:].view(key.shape).copy_(key)
+    leaf = query.detach().clone().requires_grad_()
+    monkeypatch.setattr(attention_api, "_warn_once", lambda reason: None)
+    torch_s = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(attention_api, "operator", lambda q, k, v, causal, scale: torch_s(
+        q, k, v, is_causal=causal, scale=scale, enable_gqa=True
+    ))  # fmt: skip
+    several: tuple[tuple[Tensors, dict[str, Any]], ...] = (
+        ((query, apart, value), {}), ((query, off, value), {}), ((query, key, off), {}),
+        ((query.float(), key.float(), value.float()), {}), ((leaf, key, value), {}),
+        ((query[..., :40], key[..., :40], value[..., :40]), {}),
+        ((query, key, value), {"scale": 1}),
+        ((query[0], key[0], value[0]), {}), ((query[:0], key[:0], value[:0]), {}),
+        ((query, key, value), {"dropout_p": 0}),
+        ((query, key[:, :, :0], value[:, :, :0]), {}),
+    )  # fmt: skip
+    for given, asked in several:
+        seen.clear()
+        y = attention(*given, **asked)
+        assert seen == ["api"], (given[0].shape, asked)
+        assert y.shape == given[0].shape
+        assert y.requires_grad == given[0].requires_grad
+
+
+def test_what_is_wrong_is_told_as_by_the_long_way(seen: list[str]):
+    query, key, value = random(SHAPE, torch.bfloat16)
+    several: tuple[tuple[Any, dict[str, Any], type[Exception], str], ...] = (
+        ((query, key[:1], value), {}, RuntimeError, "one B of all three"),
+        ((query, key.half(), value), {}, RuntimeError, "of one dtype"),
+        ((query[:, :3], key, value), {}, RuntimeError, "as many heads"),
+        ((query, key, value), {"scale": math.nan}, ValueError, "finite"),
+        ((query, key, value), {"is_causal": 1}, TypeError, "is_causal"),
+        ((query, key, None), {}, TypeError, "value"),
+    )  # fmt: skip
+    for given, asked, error, words in several:
+        with pytest.raises(error, match=words):
+            attention(*given, **asked)
+    assert set(seen) == {"api"}
+
+
+def test_modes_see_the_call(seen: list[str], monkeypatch: pytest.MonkeyPatch):
+    given = random(SHAPE, torch.bfloat16)
+    monkeypatch.setattr(attention_api, "operator", lambda q, k, v, causal, scale: by_torch(q, k, v))
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    with Watch():
+        attention(*given)
+    with torch.autograd.forward_ad.dual_level():
+        attention(*given)
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *kind: not kind)  # of CUDA
+    attention(*given)
+    assert seen == ["api", "api", "api"]
+
+
+def test_a_kept_launch_is_tritons_own():
+    """As Triton itself hands it to the GPU (attention_launches.py), which is not there."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.attention_launches"], cwd=ROOT.parent,
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pairs = json.loads(done.stdout)
+    assert len(pairs) == 8
+    for kept, own in pairs:
+        assert kept == own
+        assert len(kept[-1]) == 4 + len(NAMES)
