@@ -3,6 +3,7 @@
 python -m experiments.limits results/archive-nvidia-h200/profile.csv --out limits.md
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,12 +87,16 @@ def _counts(row: dict[str, Any]) -> list[str]:
 
 
 def counts(row: dict[str, Any], unit: float) -> list[str]:
-    """The cells of HEADS from the time on; bytes are told in units of ``unit`` bytes."""
+    """The cells of HEADS from the time on; bytes are told in units of ``unit`` bytes.
+
+    Of some launches of clusters ncu gives infinite waves: a dash.
+    """
+    waves = f"{row['waves']:.2f}" if math.isfinite(row["waves"]) else "–"
     return [
         f"{row['duration_us']:,.4g}",
         f"{row['dram_read_bytes'] / unit:.3f}", f"{row['dram_write_bytes'] / unit:.3f}",
         *(f"{row[name]:.0f}" for name in ("dram_throughput_pct", "occupancy_pct")),
-        f"{row['waves']:.2f}", f"{row['issue_pct']:.0f}", row["stall"].replace("_", " ") or "–",
+        waves, f"{row['issue_pct']:.0f}", row["stall"].replace("_", " ") or "–",
         f"{row['stall_pct']:.0f}" if row["stall"] else "–",
     ]  # fmt: skip
 

@@ -68,7 +68,7 @@ def main(
             f"{data['cols'].iloc[0]:,} columns",
             "generating runs the transformer over all tokens so far, without a cache",
             "median and 95% interval over turns of one process",
-            *page.origin(page.read_hardware(hardware)),
+            *page.origin(page.hardware_of(table, hardware)),
             *outdated(data, DECODED),
         ]
         page.save(panels(data), " · ".join(note), stem)

@@ -1,6 +1,6 @@
 """What the figures of operators share: their table, their grid of panels, their command line."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -40,11 +40,13 @@ def read(path: Path) -> pd.DataFrame:
     return table[~table["variant"].isin(COPIES)]
 
 
-def by_asked_and_dtype(table: pd.DataFrame, draw: Draw) -> page.Grid:
-    """A row of panels for what is asked, a column for each dtype."""
+def by_asked_and_dtype(
+    table: pd.DataFrame, draw: Draw, labels: Mapping[str, str] | None = None
+) -> page.Grid:
+    """A row of panels for what is asked, a column for each dtype; ``labels`` as in a Panel."""
     return [
         [
-            page.Panel(f"{asked}, {dtype}", _only(table, asked, dtype), draw)
+            page.Panel(f"{asked}, {dtype}", _only(table, asked, dtype), draw, labels=labels or {})
             for dtype in DTYPES
             if dtype in set(table["dtype"])
         ]

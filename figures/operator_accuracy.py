@@ -3,6 +3,8 @@
 python -m figures.operator_accuracy family/accuracy.csv --hardware hardware.json --stem OUTDIR/it
 """
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +25,10 @@ from kernels.registry import DTYPES
 ADVICE = "make it with: python -m experiments.family.accuracy --out family/accuracy.csv"
 WORDS = (
     "largest error of an output in units of the last place, of the magnitudes that are summed "
-    "where terms cancel; in each band, from its top: "
+    "where terms cancel; what is less than {least:g}, or infinite, is drawn at the axis' ends; in "
+    "each band, from its top: {inputs}"
 )
-LEAST, MOST = 0.1, 1e6  # what lies outside is drawn there
+LEAST = 0.1  # 0 has no place on a log axis
 BAND, TALL = 0.8, 2.6
 
 
@@ -49,14 +52,23 @@ def lines(table: pd.DataFrame) -> list[tuple[str, str]]:
     return [key for key in asked if key in some]
 
 
-def draw(ax: Axes, table: pd.DataFrame) -> None:
-    """A band for whatever is asked, in it a dot for each kind of input, the worst of all shapes."""
+def reach(table: pd.DataFrame) -> float:
+    """The power of ten that no error of ``table`` is above, but for infinite ones."""
+    errors = table["max_ulps"]
+    return 10.0 ** math.ceil(math.log10(max(1.0, errors[errors < math.inf].max())))
+
+
+def draw(ax: Axes, table: pd.DataFrame, most: float) -> None:
+    """A band for whatever is asked, in it a dot for each kind of input, the worst of all shapes.
+
+    The axis ends at ``most``.
+    """
     bands = lines(table)
     keys = ["operator", "asked", "input", "variant"]
     for (operator, asked, kind, name), mine in table[table["status"] == "ok"].groupby(keys):
         place = ACCURACY_INPUTS.index(kind) / (len(ACCURACY_INPUTS) - 1) - 0.5
         y = bands.index((operator, asked)) + BAND * place
-        worst = min(max(mine["max_ulps"].max(), LEAST), MOST)
+        worst = min(max(mine["max_ulps"].max(), LEAST), most)
         dot = look(str(name)).line([worst], [y], hollow=bool(mine["stale"].any()))
         in_front = name == OURS  # smaller, so that both are seen where they are equal
         dot.set(linestyle="", markersize=2.5 if in_front else 4.5, zorder=3 if in_front else 2)
@@ -64,15 +76,16 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
     for edge in range(1, len(bands)):
         ax.axhline(edge - 0.5, color="0.85", linewidth=0.5)
     ax.axvline(0.5, color="0.6", linewidth=0.6)  # what rounding alone may cost
-    ax.set(xscale="log", xlim=(LEAST / 1.5, MOST * 1.5), ylim=(len(bands) - 0.5, -0.5))
+    ax.set(xscale="log", xlim=(LEAST / 1.5, most * 1.5), ylim=(len(bands) - 0.5, -0.5))
     ax.set_yticks(range(len(bands)), [f"{operator}: {asked}" for operator, asked in bands])
     ax.set(xlabel="units in the last place", ylabel="")
 
 
 def panels(table: pd.DataFrame) -> page.Grid:
-    """One panel a dtype."""
+    """One panel a dtype, on one axis."""
     groups = dict(list(table.groupby("dtype")))
-    return [[page.Panel(d, groups[d], draw) for d in DTYPES if d in groups]]
+    dots = partial(draw, most=reach(table))
+    return [[page.Panel(d, groups[d], dots) for d in DTYPES if d in groups]]
 
 
 def stopped(table: pd.DataFrame) -> list[str]:
@@ -95,7 +108,8 @@ def main(
         data = read(table)
         told = of_sweep(page.read_hardware(hardware), FAMILY_FIGURES["operator_accuracy"])
         facts = page.origin(told)
-        note = [WORDS + ", ".join(ACCURACY_INPUTS), *facts, *stopped(data)]
+        words = WORDS.format(least=LEAST, inputs=", ".join(ACCURACY_INPUTS))
+        note = [words, *facts, *stopped(data)]
         note += [page.STALE] * bool(data["stale"].any())
         page.save(panels(data), " · ".join(note), stem, tall=TALL)
 

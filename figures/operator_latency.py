@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from experiments.family import OPERATORS
 from figures import family, page
 
+# Called as what it is beside, it bounds no wait.
+CALLED = {"copy": "copy, called alike"}
 _draw = family.line("median_us", "rows", ("ci_low_us", "ci_high_us"), log=True)
 
 
@@ -26,9 +28,9 @@ def draw(ax: Axes, table: pd.DataFrame, label: str) -> None:
 
 def panels(table: pd.DataFrame) -> page.Grid:
     """What is asked down, dtypes across, of one number of columns."""
-    label = "softmaxes" if _are_calls(table) else "rows"
+    label, labels = ("softmaxes", CALLED) if _are_calls(table) else ("rows", {})
     mine = table[table["cols"] == _cols(table)]
-    return family.by_asked_and_dtype(mine, partial(draw, label=label))
+    return family.by_asked_and_dtype(mine, partial(draw, label=label), labels)
 
 
 def words(table: pd.DataFrame) -> list[str]:

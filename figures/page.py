@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import matplotlib
@@ -55,6 +56,7 @@ class Panel(NamedTuple):
     table: pd.DataFrame
     draw: Callable[[Axes, pd.DataFrame], None]
     in_legend: bool = True  # whether the legend names the table's variants
+    labels: Mapping[str, str] = MappingProxyType({})  # of those that are called otherwise here
 
 
 Grid = Sequence[Sequence[Panel]]
@@ -277,9 +279,10 @@ def _legend(figure: Figure, axes: list[Axes], grid: Grid, width: float) -> Legen
     told = [t for t in tables if "stale" in t]
     fresh = {name for t in told for name in t.loc[~t["stale"], "variant"]}
     hollow = {name for t in told for name in t["variant"]} - fresh
+    called = dict(pair for panels in grid for panel in panels for pair in panel.labels.items())
     handles: dict[str, Any] = {}
     for name in in_order(name for table in tables for name in table["variant"]):
-        handles[look(name).label] = look(name).line([], [], hollow=name in hollow)
+        handles[called.get(name, look(name).label)] = look(name).line([], [], hollow=name in hollow)
     handles |= _stop_handles(axes)
     for ax in axes:
         extra, labels = ax.get_legend_handles_labels()

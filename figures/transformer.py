@@ -143,7 +143,7 @@ def main(
             said = words(data)
         except BadTable as error:
             raise page.BadInput(f"{table} cannot be drawn: {error}; {ADVICE}") from error
-        note = [*said, *page.origin(page.read_hardware(hardware)), *outdated(data, TRAINED)]
+        note = [*said, *page.origin(page.hardware_of(table, hardware)), *outdated(data, TRAINED)]
         page.save(panels(data), " · ".join(note), stem, share_y="row", tall=0.85)
 
 

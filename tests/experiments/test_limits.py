@@ -49,6 +49,13 @@ def test_where_no_stall_was_told_there_is_a_dash():
     assert cells(told(made.assign(stale=False)))[0][-2:] == ["–", "–"]
 
 
+@pytest.mark.parametrize("waves", [float("inf"), float("nan")])
+def test_waves_that_are_no_number_are_a_dash(waves: float):
+    kernels = {("frontier", PLACE): [launch(waves=waves)]}
+    made = table(outcome("frontier"), kernels, PROFILER, COMMIT)
+    assert cells(told(made.assign(stale=False)))[0][HEADS.index("waves")] == "–"
+
+
 def test_places_and_variants_are_in_order_and_few():
     text = told(counted().assign(stale=False).sample(frac=1.0, random_state=1))
     lines = cells(text)

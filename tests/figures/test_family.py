@@ -95,6 +95,18 @@ def test_microseconds_are_said_to_be_a_callers_or_the_devices(timer: str, told: 
     assert figure.axes[0].get_ylabel().endswith(told)
 
 
+def test_a_copy_that_is_called_is_no_ceiling():
+    assert "copy, called alike" in legend_of("calls")
+    assert look("copy").label in legend_of("sample")
+    assert not {"copy, called alike"} & legend_of("sample")
+    assert look("copy").label not in legend_of("calls")
+
+
+def legend_of(name: str) -> set[str]:
+    figure, _ = figure_of(name, as_read(tidy_of(name)))
+    return {text.get_text() for text in figure.legends[0].get_texts()}
+
+
 @pytest.mark.parametrize(("blocks", "told"), [(3, "range"), (5, "95% interval")])
 def test_the_legend_says_what_bands_are(blocks: int, told: str):
     figure, _ = figure_of("attention", as_read(tidy_of("attention").assign(n_blocks=blocks)))

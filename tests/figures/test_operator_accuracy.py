@@ -1,8 +1,10 @@
 """The figure of operators' errors: a dot a kind of input, hollow where ours is of earlier code."""
 
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -55,6 +57,20 @@ def test_the_worst_of_all_shapes_is_a_dot_in_its_band(tmp_path: Path):
     assert found[ours, -0.4] == (77.0, False)
     assert found[torchs, -0.4] == (2.0, False)
     assert found[ours, 4.4][0] == 1.0
+
+
+def test_the_axis_reaches_to_the_largest_error_that_is_finite(tmp_path: Path):
+    table = errors_of("columns", "factors")
+    for dtype, error in (("float16", 1.7e7), ("bfloat16", math.inf)):
+        of_factors = (table["dtype"] == dtype) & (table["operator"] == "factors")
+        table.loc[of_factors, "max_ulps"] = error
+    grid = operator_accuracy.panels(operator_accuracy.read(written(tmp_path, table)))
+    figure = page.compose(grid, "a note", page.MEDIA[0], "all")
+    for panel, ax in zip(grid[0], figure.axes, strict=True):
+        assert 1e8 < ax.get_xlim()[1] < 1e9  # one axis for all dtypes
+        places = [np.asarray(line.get_xdata()) for line in ax.lines]
+        worst = max(x[0] for x in places if len(x) == 1)
+        assert worst == {"float32": 2.0, "float16": 1.7e7, "bfloat16": 1e8}[panel.title]
 
 
 def test_ours_is_hollow_where_its_code_has_changed(tmp_path: Path):

@@ -1,5 +1,6 @@
 """The figures of the transformer: every run and every batch where its numbers are."""
 
+import json
 import re
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_other_code_is_told(
         assert done.returncode == 0, done.stderr
         texts = re.findall("<!-- (.*?) -->", stem.with_suffix(".svg").read_text(), re.DOTALL)
         assert (said in " ".join(" ".join(texts).split())) == stale
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "table"),
+    [("transformer", trained, "training.csv"), ("decoding", decoded, "decoding.csv")],
+)
+def test_the_stamp_is_of_the_run_that_the_table_is_of(
+    name: str, made, table: str, hardware: Path, tmp_path: Path
+):
+    facts = json.loads(hardware.read_text())
+    facts["earlier"] = {table: {**facts, "measured_utc": "2026-11-20T01:02:03Z"}}
+    hardware.write_text(json.dumps(facts))
+    made().to_csv(tmp_path / table, index=False)
+    done = run(name, tmp_path / table, "--hardware", hardware, "--stem", tmp_path / name)
+    assert done.returncode == 0, done.stderr
+    texts = re.findall("<!-- (.*?) -->", (tmp_path / f"{name}.svg").read_text(), re.DOTALL)
+    assert re.findall(r"measured ([\d-]{10})", " ".join(texts)) == ["2026-11-20"]
 
 
 def test_markers_of_other_code_are_hollow():

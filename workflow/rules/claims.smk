@@ -84,6 +84,7 @@ rule outcomes:
             f"experiments/{name}.py"
             for name in (
                 "goals",
+                "findings",
                 "outcomes",
                 "goal",
                 "attempts",

@@ -43,6 +43,12 @@ def test_a_line_has_what_was_counted():
     assert "Not counted" not in text
 
 
+def test_waves_of_a_cluster_that_are_infinite_are_a_dash():
+    made = table(outcome(SQUARE), {SQUARE: [launch(waves=float("inf"))]}, PROFILER, COMMIT)
+    (line,) = cells(told(made.assign(stale=False)))
+    assert line[HEADS.index("waves")] == "–"
+
+
 def test_ours_of_earlier_code_is_marked_and_torchs_stays(tmp_path: Path):
     made = counts_of()
     old = made["operator"] == "masks"
