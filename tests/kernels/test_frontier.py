@@ -312,8 +312,8 @@ def test_plans_compiled_ahead_differ_and_suit_the_architecture(dtype: str, arch:
     plans = ahead(dtype, arch)
     assert len(set(plans)) == len(plans) > len(AHEAD) // 2
     backward = {p.shape.regime for p in plans if isinstance(p, BackwardPlan)}
-    assert "stream" in backward
-    assert ("cluster" in backward) == (arch != "sm_80")
+    assert ("stream" in backward) == (arch == "sm_80")
+    assert ({"cluster", "grid"} <= backward) == (arch != "sm_80")
     regimes = {p.shape.regime for p in plans if not isinstance(p, BackwardPlan)}
     assert ("chunks" in regimes) == (arch != "sm_80")
     assert ("stream" in regimes) == (arch == "sm_80")
