@@ -9,9 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.family import OPERATORS
+from experiments.family.calls import ATTENTION, HEADS
 from figures import family, page
 
 # Called as what it is beside, it bounds no wait.
+SOFTMAXES = f"softmaxes; of {ATTENTION}, sequences"
 CALLED = {"copy": "copy, called alike"}
 _draw = family.line("median_us", "rows", ("ci_low_us", "ci_high_us"), log=True)
 
@@ -28,8 +30,12 @@ def draw(ax: Axes, table: pd.DataFrame, label: str) -> None:
 
 def panels(table: pd.DataFrame) -> page.Grid:
     """What is asked down, dtypes across, of one number of columns."""
-    label, labels = ("softmaxes", CALLED) if _are_calls(table) else ("rows", {})
+    label, labels = (SOFTMAXES, CALLED) if _are_calls(table) else ("rows", {})
     mine = table[table["cols"] == _cols(table)]
+    # A sequence of attention is hundreds of softmaxes: on one axis nothing would lie below them.
+    heads = mine["asked"] == ATTENTION
+    rows = mine["rows"].mask(heads, mine["rows"] // (HEADS * mine["cols"]))
+    mine = mine.assign(rows=rows)
     return family.by_asked_and_dtype(mine, partial(draw, label=label), labels)
 
 

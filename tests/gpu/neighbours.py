@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from cuda.bindings import driver
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
@@ -54,3 +55,23 @@ def done_within(seconds: float, done: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.001)
     return True
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    """End the tests where a GPU that hangs would never end them."""
+    if not done_within(PATIENCE_S, done):
+        pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
+
+
+def beside_a_neighbour(blocks: int, launch: Callable[[], object]) -> None:
+    """Return once ``launch`` is done, on a stream of its own, which a neighbour came before."""
+    mine, neighbour = torch.cuda.Stream(), Neighbour(blocks)
+    neighbour.start()
+    wait_for(neighbour.has_started)
+    with torch.cuda.stream(mine):
+        launch()
+        done = torch.cuda.Event()
+        done.record()
+    neighbour.end()
+    wait_for(done.query)
+    torch.cuda.synchronize()

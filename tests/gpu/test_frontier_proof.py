@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -23,7 +22,7 @@ from kernels.launch import bind
 from kernels.registry import ROOT
 from tests.gpu.drawn import GUARD, Drawn, drawn, fault, widest_dealt
 from tests.gpu.memory import needs
-from tests.gpu.neighbours import PATIENCE_S, Neighbour, done_within
+from tests.gpu.neighbours import PATIENCE_S, Neighbour, beside_a_neighbour, wait_for
 from tests.gpu.together import Wide
 
 pytestmark = [
@@ -217,12 +216,6 @@ def test_tensors_of_more_than_2_to_31_elements(dtype: str, rows: int, cols: int,
     assert bool(y.isfinite().all())
 
 
-def wait_for(done: Callable[[], bool]) -> None:
-    """End the tests where a GPU that hangs would never end them."""
-    if not done_within(PATIENCE_S, done):
-        pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("wide", GRID_WIDE, ids=str)
 def test_a_launch_beside_a_neighbour_that_came_first(wide: Wide, share: float):
@@ -231,17 +224,8 @@ def test_a_launch_beside_a_neighbour_that_came_first(wide: Wide, share: float):
     x, shape = wide.tensor(seed=5), wide.shape
     expected = run(x, torch.empty_like(x), shape)
     assert check(x, expected).ok
-    y, mine = torch.full_like(x, torch.nan), torch.cuda.Stream()
-    neighbour = Neighbour(int(share * present().multiprocessors))
-    neighbour.start()
-    wait_for(neighbour.has_started)
-    with torch.cuda.stream(mine):
-        run(x, y, shape)
-        done = torch.cuda.Event()
-        done.record()
-    neighbour.end()
-    wait_for(done.query)
-    torch.cuda.synchronize()
+    y = torch.full_like(x, torch.nan)
+    beside_a_neighbour(int(share * present().multiprocessors), lambda: run(x, y, shape))
     assert torch.equal(y, expected)
 
 

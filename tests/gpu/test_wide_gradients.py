@@ -15,7 +15,7 @@ from kernels.frontier.backward import softmax_backward
 from kernels.frontier.plans import Shape
 from kernels.frontier.scratch import scratch
 from kernels.frontier.select import DEFAULT, table
-from tests.gpu.neighbours import PATIENCE_S, Neighbour, done_within
+from tests.gpu.neighbours import beside_a_neighbour, wait_for
 
 pytestmark = [
     pytest.mark.gpu,
@@ -71,12 +71,6 @@ def empty(shape: Shape, rows: int) -> Tensor:
     return torch.full((rows, WIDE[shape]), torch.nan, dtype=torch.bfloat16, device="cuda")
 
 
-def wait_for(done: Callable[[], bool]) -> None:
-    """End the tests where a GPU that hangs would never end them."""
-    if not done_within(PATIENCE_S, done):
-        pytest.exit(f"the GPU was not done after {PATIENCE_S:g} s: a deadlock", returncode=1)
-
-
 @pytest.fixture
 def met(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the memory that launches met in."""
@@ -127,16 +121,7 @@ def test_ten_thousand_launches_give_the_same_bits(shape: Shape, met: list[int]):
 def test_a_launch_beside_a_neighbour_that_came_first(shape: Shape, share: float):
     launch = gradient(shape, 40, seed=5)
     expected, out = launch(empty(shape, 40)), empty(shape, 40)
-    mine, neighbour = torch.cuda.Stream(), Neighbour(int(share * present().multiprocessors))
-    neighbour.start()
-    wait_for(neighbour.has_started)
-    with torch.cuda.stream(mine):
-        launch(out)
-        done = torch.cuda.Event()
-        done.record()
-    neighbour.end()
-    wait_for(done.query)
-    torch.cuda.synchronize()
+    beside_a_neighbour(int(share * present().multiprocessors), lambda: launch(out))
     assert torch.equal(out, expected)
 
 

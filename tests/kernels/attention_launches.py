@@ -70,7 +70,8 @@ def main() -> None:
     pairs = []
     for dim, is_causal, scale in product((64, 128), (False, True), (None, 0.25)):
         query = torch.zeros(2, 129, 4, dim, dtype=torch.bfloat16).transpose(1, 2)
-        key, value = torch.zeros(2, 2, 2, 65, dim, dtype=torch.bfloat16)
+        key = torch.zeros(2, 2, 65, dim, dtype=torch.bfloat16)
+        value = torch.zeros(2, 65, 2, dim, dtype=torch.bfloat16).transpose(1, 2)
         tensors = (query, key, value, torch.empty_like(query))
         places = [t.data_ptr() for t in tensors]
         attention_eager._prepare(*tensors, is_causal, scale)(STREAM, *places)

@@ -143,6 +143,7 @@ def test_what_lies_otherwise_is_bound_by_itself(seen: list[str]):
     memory = torch.zeros(query.numel() + 1, dtype=query.dtype)
     off = memory[1:].view(query.shape).copy_(query)
     assert off.data_ptr() % 16
+    value = value.transpose(1, 2).contiguous().transpose(1, 2)  # as key does not lie
     for other in (query, beside, off, query[:, :2]):
         seen.clear()
         right((other, key, value))
