@@ -164,21 +164,27 @@ def _check_mask(
         if x.dim() < 2 or dim not in (-1, x.dim() - 1):
             raise ValueError(
                 f"{name} has causal rows along the last dimension of (..., rows, columns); got "
-                f"shape {tuple(x.shape)} and dim {dim}"
+                f"shape {tuple(x.shape)} and dim {dim}: move that dimension to the end, or pass a "
+                "mask"
             )
     if mask is None:
         return
     check_tensor(name, "mask", mask)
     if mask.dtype not in (torch.bool, kind):
         raise TypeError(
-            f"{name} takes a mask of torch.bool, or of {kind} to be added; got {mask.dtype}"
+            f"{name} takes a mask of torch.bool, or of {kind} to be added; got {mask.dtype}: pass "
+            f"mask.bool() or mask.to({kind})"
         )
     if mask.device != x.device:
-        raise ValueError(f"{name} takes a mask on {x.device}, as x; got one on {mask.device}")
+        raise ValueError(
+            f"{name} takes a mask on {x.device}, as x; got one on {mask.device}: pass "
+            "mask.to(x.device)"
+        )
     sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)
     if mask.dim() > x.dim() or any(m not in (1, n) for m, n in sizes):
         raise ValueError(
-            f"{name} takes a mask that is broadcast to {tuple(x.shape)}; got {tuple(mask.shape)}"
+            f"{name} takes a mask that is broadcast to {tuple(x.shape)}; got {tuple(mask.shape)}: "
+            "pass one whose sizes, from the last on, are x's or 1"
         )
 
 
@@ -210,12 +216,15 @@ def _checked(x: Tensor, out: Tensor | None, mask: Tensor | None, asked: Asked) -
     check_tensor(name, "x", x, jagged=True)
     check_int(name, "dim", dim)
     if not isinstance(dtype, torch.dtype | None):
-        raise TypeError(f"{name} expects a torch.dtype or None for dtype; got {told(dtype)}")
+        raise TypeError(
+            f"{name} expects a torch.dtype or None for dtype; got {told(dtype)}: pass one such as "
+            "torch.float32"
+        )
     dims = max(1, x.dim())
     if not -dims <= dim < dims:
         raise IndexError(
             f"{name} expects a dim from {-dims} to {dims - 1} for a tensor of shape "
-            f"{tuple(x.shape)}; got {dim}"
+            f"{tuple(x.shape)}; got {dim}: pass dim=-1 for the last"
         )
     check_flags(name, invariant=asked.invariant, is_causal=asked.is_causal)
     check_finite(name, scale=asked.scale, factor=asked.factor)
@@ -239,7 +248,14 @@ def _check_out(
     if out.shape != x.shape or out.dtype != kind or out.device != x.device:
         raise ValueError(
             f"{name} expects out of shape {tuple(x.shape)}, {kind}, on {x.device}; got "
-            f"{tuple(out.shape)}, {out.dtype}, on {out.device}"
+            f"{tuple(out.shape)}, {out.dtype}, on {out.device}: pass torch.empty_like(x, dtype="
+            f"{kind})"
+        )
+    lies = zip(out.shape, out.stride(), strict=True)
+    if out.numel() > 0 and any(size > 1 and step == 0 for size, step in lies):
+        raise ValueError(
+            f"{name} expects out to have a place for each result; got strides {out.stride()} for "
+            f"shape {tuple(out.shape)}, by which some share one: pass torch.empty_like(x)"
         )
     wanted = (x, out) if mask is None else (x, out, mask)
     if torch.is_grad_enabled() and any(t.requires_grad for t in wanted):
