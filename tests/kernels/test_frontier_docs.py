@@ -54,8 +54,7 @@ WIDE = "| columns, in Triton |"
 FORMS = (("triton_frontier",), ("triton_online",), TILED, ("triton_hybrid",))
 ARCHIVE = ROOT.parent / "experiments" / "archive" / DEFAULT
 COUNTED = {"layouts": LAYOUTS, "profile": PROFILE}
-WAITS = {"long_scoreboard": "memory", "barrier": "barrier"}
-UNCOUNTED = ["not counted"] * 3  # DRAM, issue slots, what most warps wait for
+WAITS = {"long_scoreboard": "memory", "barrier": "barrier", "not_selected": "its turn"}
 
 
 class Judged(NamedTuple):
@@ -146,11 +145,10 @@ def cells_of(place: Place, reached: str) -> list[str]:
     profile = evidence().tables["profile"]
     assert profile is not None
     at = (profile[["dtype", "rows", "cols", "layout"]] == [*place]).all(axis=1)
-    seen = UNCOUNTED
-    for row in profile[at & (profile["variant"] == "frontier")].to_dict("records"):
-        assert (row["grid_size"], row["waves"]) == (number, pytest.approx(waves, abs=0.006))
-        waits = f"{WAITS[row['stall']]}, {row['stall_pct']:.0f}"
-        seen = [f"{row['dram_throughput_pct']:.0f}", f"{row['issue_pct']:.0f}", waits]
+    (row,) = profile[at & (profile["variant"] == "frontier")].to_dict("records")
+    assert (row["grid_size"], row["waves"]) == (number, pytest.approx(waves, abs=0.006))
+    waits = f"{WAITS[row['stall']]}, {row['stall_pct']:.0f}"
+    seen = [f"{row['dram_throughput_pct']:.0f}", f"{row['issue_pct']:.0f}", waits]
     now, at, *best = tuned()[named(place)]
     assert best[0].startswith(f"{now} ")
     assert at.endswith("9d8b575" if place.cols >= 262_144 else "e6921d7")  # as the text says
