@@ -27,6 +27,7 @@ from experiments.hardware import environment_sha256, of_sweep
 from experiments.sweeps import MODES, SWEEPS
 from experiments.sweeps.sweep import AGAIN
 from experiments.tables import (
+    PLACE,
     POINT,
     PROFILE,
     SANITIZER,
@@ -148,6 +149,7 @@ def pack(
     for name, path in paths.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         copied(path, new / name)
+    as_before = _keep_counts(new, folder) if part else []
     if earlier:
         told = json.dumps({**facts, "earlier": earlier}, indent=2)
         (new / "hardware.json").write_text(told + "\n")
@@ -162,12 +164,33 @@ def pack(
         print(f"kept, as measured before: {', '.join(kept)}")
     if stale:
         print(f"stale, with other variants or points than today's: {', '.join(stale)}")
+    if as_before:
+        print(f"skipped now, and kept as counted before: {', '.join(as_before)}")
     if tables:
         print(f"not made again: {', '.join(tables)}")
     if missing:
         print(f"not measured, and left out: {', '.join(missing)}")
     if gone := sorted(recorded.keys() - {*names}):
         print(f"no longer in the archive, since {results} has none: {', '.join(gone)}")
+
+
+def _keep_counts(new: Path, folder: Path) -> list[str]:
+    """Keep what ``folder`` counted of variants that the profile in ``new`` skips; their names.
+
+    A library that is not installed leaves what was counted of the same code, with its commit.
+    """
+    path, before = new / "profile.csv", folder / "profile.csv"
+    if not (path.exists() and before.exists()):
+        return []
+    key = ["variant", *PLACE, "kernel_sha256"]
+    table, earlier = (validated(PROFILE, read_csv(each)).set_index(key) for each in (path, before))
+    counted = earlier[earlier["status"] != "skipped"]
+    again = table.index[table["status"] == "skipped"].intersection(counted.index)
+    if again.empty:
+        return []
+    whole = pd.concat([table.drop(again), counted.loc[again]]).loc[table.index].reset_index()
+    validated(PROFILE, whole[list(PROFILE.columns)]).to_csv(path, index=False)
+    return sorted(set(again.get_level_values("variant")))
 
 
 def _launched(new: Path, folder: Path) -> list[str]:

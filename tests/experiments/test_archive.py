@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from pandas.testing import assert_frame_equal
 
 from experiments import archive
 from experiments.archive import ingest, pack
@@ -13,7 +14,7 @@ from experiments.hardware import environment_sha256
 from experiments.listing import BadArchive, sums, verify
 from experiments.profiler import refused, table
 from experiments.sanitizer import OPERATORS
-from experiments.tables import write_raw
+from experiments.tables import PROFILE, read_csv, validated, write_raw
 from tests.commands import module
 from tests.experiments.counted import COMMIT, PROFILER, counted
 from tests.experiments.finished import FACTS, OTHERS, RAW_FILES, refusal, samples
@@ -203,6 +204,32 @@ def test_a_profile_is_packed_where_there_is_one(results: Path, packed: Path, tmp
     assert "profile.csv" in sums(packed)
     ingest(packed, tmp_path)
     assert (tmp_path / "profile.csv").read_bytes() == (results / "profile.csv").read_bytes()
+
+
+def test_what_a_missing_library_has_not_counted_again_is_kept(
+    results: Path, packed: Path, capsys: pytest.CaptureFixture[str]
+):
+    before, gone = counted(), "quack"
+    before.to_csv(results / "profile.csv", index=False)
+    pack(results, packed)
+    now = counted(without=gone).assign(code_commit="b" * 40)
+    skipped = now["variant"] == gone
+    assert (set(before.loc[skipped, "status"]), set(now.loc[skipped, "status"])) == (
+        {"ok"}, {"skipped"},
+    )  # fmt: skip
+    now.to_csv(results / "profile.csv", index=False)
+    capsys.readouterr()
+    pack(results, packed, part=True)
+    assert f"kept as counted before: {gone}\n" in capsys.readouterr().out
+    found = validated(PROFILE, read_csv(packed / "profile.csv"))
+    assert_frame_equal(found[skipped], before[skipped])
+    assert_frame_equal(found[~skipped], now[~skipped])
+    listing, recorded = packed / "SHA256SUMS", sums(packed)["profile.csv"]
+    found.assign(kernel_sha256="c" * 64).to_csv(packed / "profile.csv", index=False)
+    changed = hashlib.sha256((packed / "profile.csv").read_bytes()).hexdigest()
+    listing.write_text(listing.read_text().replace(recorded, changed))
+    pack(results, packed, part=True)  # what other code did is not kept
+    assert set(read_csv(packed / "profile.csv")["code_commit"]) == {"b" * 40}
 
 
 def test_a_profile_that_counts_nothing_is_left_out_and_named(
