@@ -43,8 +43,9 @@ def softmax(
     of layout torch.jagged too. It has gradients and tangents, and works under torch.compile,
     torch.vmap, autocast and in CUDA graphs.
 
-    out        a tensor of x's shape and device and the result's dtype, with any strides, to be
-               written and returned; may be ``x``
+    out        a tensor of x's shape and device and the result's dtype, with any strides by which
+               no two results share a place (where one is 0 it is refused), to be written and
+               returned; may be ``x``
     dtype      what ``x`` is cast to first
     invariant  a row's bits then depend neither on the number of rows nor on how a row is split;
                of no effect where torch.softmax computes
@@ -64,8 +65,9 @@ def softmax(
     Moves 2MN elements, which times their size are the bytes (kernels/frontier; 3MN for wider
     masked rows than a cluster holds, and along other dimensions for few strips or many rows), and
     a mask's own once for each row that has them. The gradient moves 3MN, and 5MN beyond 1,048,576
-    columns (before Hopper 16,384). Where torch computes, factors and masks are passes of their own;
-    it computes derivatives in forward mode, of torch.func and of gradients.
+    columns (before Hopper 16,384); with a boolean mask 2MN and the mask more. Where torch computes,
+    factors and masks are passes of their own; it computes derivatives in forward mode, of
+    torch.func and of gradients.
     """
     if input is not None:
         x = either("softmax", x, input)

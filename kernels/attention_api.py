@@ -51,7 +51,8 @@ def attention(
     key        (B, H_kv, S_k, D); H is a multiple of H_kv, and neighbouring heads of ``query``
                share one of ``key`` and ``value``
     value      (B, H_kv, S_k, D)
-    attn_mask  broadcast to (B, H, S_q, S_k); torch computes with one
+    attn_mask  broadcast to (B, H, S_q, S_k), of two dimensions at least; torch computes with one,
+               and checks it: on another device it can go unseen
     dropout_p  the share of weights that are left out; torch computes where it is not 0
     is_causal  query i sees the keys 0 to i, whatever S_q and S_k are
     scale      1 / sqrt(D) where it is None
@@ -72,7 +73,8 @@ def attention(
     gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
     Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
-    do not belong together, as torch's function does, ValueError for a scale that is not finite.
+    do not belong together, as torch's function does, ValueError for a scale that is not finite and
+    for a share that is none.
 
     Moves query and output once, key and value once for each block of queries, mostly from the L2:
     at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is

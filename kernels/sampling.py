@@ -72,9 +72,9 @@ def sample(
     ValueError for another shape and for numbers out of their range, NotImplementedError for a
     generator under torch.compile.
 
-    Moves M N elements, so as many times their size in bytes, and 8 bytes a row; with top-p two or
-    three times that, with top-k above 128 once a pass, from the L2 where it holds the rows. torch
-    sorts each row.
+    Moves M N elements, so as many times their size in bytes, and 8 bytes a row; with top-p twice
+    that, and again of what its first look does not settle; with top-k above 128 once a pass, from
+    the L2 where it holds the rows. torch sorts each row.
     """
     _checked(logits, temperature, top_k, top_p)
     _check_chance(generator, seed, offset)
