@@ -1,5 +1,6 @@
 """What the frontier launches for rows in a layout, compiled ahead on all cores."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from experiments.layout import Layout
 from experiments.pool import pool
 from kernels.compiled import CompileError, Job
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.plans import Plan, Shape
+from kernels.frontier.plans import VECTOR_BYTES, Plan, Shape
 from kernels.frontier.select import Request, select
 from kernels.launch import architecture
 from kernels.names import slug
@@ -35,6 +36,21 @@ def chosen(
         multiprocessors=gpu.multiprocessors, invariant=invariant,
     )  # fmt: skip
     return select(request, gpu.name)
+
+
+def widest_dealt(dtype: str, layout: Layout, gpu: Gpu) -> tuple[int, int]:
+    """The most columns of a row that goes to chunks, not counted from a line, and the next's step.
+
+    Wider ones are streamed.
+    """
+    size = ELEMENT_BYTES[dtype]
+    step = 1 if layout.edges(VECTOR_BYTES, size) else VECTOR_BYTES // size
+
+    def streamed(steps: int) -> bool:
+        return chosen(layout, dtype, 1, steps * step, gpu).regime == "stream"
+
+    widest = bisect_left(range(2**26 // step), True, lo=2**21 // step, key=streamed) - 1
+    return widest * step, step
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 
 from experiments import watched, wrapped
 from experiments.check import check
-from experiments.launches import Case, Gpu, chosen, present
-from experiments.layout import LAYOUTS, Layout
+from experiments.launches import Case, Gpu, chosen, present, widest_dealt
+from experiments.layout import BY_NAME, CONTIGUOUS, LAYOUTS, Layout
 from experiments.placed import placed
 from experiments.sanitizer import NAMES, OPERATORS, PLANTED, RINGS, TOOLS
 from kernels.cuda_compiler import program
@@ -39,6 +39,15 @@ ELEMENTS = 2**13  # of a tensor, about
 LEAST_ROWS = 2
 # Vectors that a block of the stream regime takes a trip: it is chosen where no table says so.
 STREAMED = 4 * STREAM.sizes[0]
+# Of what the widest row that is dealt out is watched: where results lie otherwise it is another.
+# Racecheck takes its time for such rows, and 16 bits are 16 bits.
+WIDEST = tuple(
+    (dtype, BY_NAME[name])
+    for name, dtypes in {
+        CONTIGUOUS: ("float32", "float16"), "sliced input": ("float32", "bfloat16")
+    }.items()
+    for dtype in dtypes
+)  # fmt: skip
 
 
 def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
@@ -84,12 +93,24 @@ def cases(regime: str, gpu: Gpu) -> Iterator[Case]:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
                 yield Case(unordered, dtype, here, cols, layout)
             seen |= {case, (shape, dtype), (regime, dtype, kind)}
+    if regime in ("chunks", "stream"):
+        yield from widest(regime, gpu)
     if regime == "stream":
         for dtype, size in ELEMENT_BYTES.items():
             trip = STREAMED * VECTOR_BYTES // size
             for cols, layout in zip((1, trip - 1, trip, trip + 1), LAYOUTS[2:], strict=True):
                 for shape in (STREAM, replace(STREAM, invariant=True)):
                     yield Case(shape, dtype, LEAST_ROWS, cols, layout)
+
+
+def widest(regime: str, gpu: Gpu) -> Iterator[Case]:
+    """Of a row beside the widest that is dealt out, which no table has, what ``regime`` takes."""
+    for dtype, layout in WIDEST:
+        cols, step = widest_dealt(dtype, layout, gpu)
+        for near in (cols, cols + step):
+            shape = chosen(layout, dtype, 1, near, gpu)
+            if shape.regime == regime:
+                yield Case(shape, dtype, 1, near, layout)
 
 
 def placed_widths(gpu: Gpu, in_turn: bool) -> Iterator[tuple[str, int, int, Layout]]:

@@ -3,7 +3,6 @@
 Drawn without a GPU, so that a test there counts what a run on one will launch.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -84,21 +83,6 @@ def drawn(count: int = COUNT) -> list[Drawn]:
         one = draw.one(len(found))
         found.setdefault(replace(one, seed=0), one)
     return list(found.values())
-
-
-def widest_dealt(dtype: str, layout: Layout, gpu: Gpu) -> tuple[int, int]:
-    """The most columns of a row that goes to chunks, not counted from a line, and the next's step.
-
-    Wider ones are streamed.
-    """
-    size = ELEMENT_BYTES[dtype]
-    step = 1 if layout.edges(VECTOR_BYTES, size) else VECTOR_BYTES // size
-
-    def streamed(steps: int) -> bool:
-        return chosen(layout, dtype, 1, steps * step, gpu).regime == "stream"
-
-    widest = bisect_left(range(2**26 // step), True, lo=2**21 // step, key=streamed) - 1
-    return widest * step, step
 
 
 class _Draw:

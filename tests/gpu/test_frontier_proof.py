@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from experiments.check import check, planted
-from experiments.launches import Case, Gpu, chosen, compile_all, present
+from experiments.launches import Case, Gpu, chosen, compile_all, present, widest_dealt
 from experiments.layout import BY_NAME, LAYOUTS, Layout
 from experiments.sanitized import cases
 from experiments.sanitized import run as run_case
@@ -20,7 +20,7 @@ from kernels.frontier.plans import REGIMES, Shape
 from kernels.frontier.select import DEFAULT, MANY, select, table
 from kernels.launch import bind
 from kernels.registry import ROOT
-from tests.gpu.drawn import GUARD, Drawn, drawn, fault, widest_dealt
+from tests.gpu.drawn import GUARD, Drawn, drawn, fault
 from tests.gpu.memory import needs
 from tests.gpu.neighbours import PATIENCE_S, Neighbour, beside_a_neighbour, wait_for
 from tests.gpu.together import Wide

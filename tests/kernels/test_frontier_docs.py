@@ -13,7 +13,7 @@ from experiments import attempts, tried
 from experiments.counts import read_beside
 from experiments.goal import TILED, Goal, goals
 from experiments.goals import Evidence, find, outcome, with_rivals
-from experiments.launches import Gpu
+from experiments.launches import Gpu, widest_dealt
 from experiments.layout import BY_NAME, CONTIGUOUS, Place
 from experiments.recorded import recorded_sweep
 from experiments.sanitizer import OPERATORS
@@ -36,7 +36,6 @@ from kernels.occupancy import blocks
 from kernels.registry import DTYPES, ELEMENT_BYTES, ROOT
 from kernels.triton import _select as in_triton
 from kernels.triton._rows import registers
-from tests.gpu.drawn import widest_dealt
 
 MULTIPROCESSORS = 132
 STREAMED = 4  # vectors of a thread at once (stream.cu)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments.launches import Case, Gpu, chosen
+from experiments.launches import Case, Gpu, chosen, widest_dealt
 from experiments.layout import BY_NAME, LAYOUTS
 from experiments.wrapped import turns, turns_of_places
 from kernels.compiled import Job
@@ -17,7 +17,7 @@ from kernels.frontier.select import DEFAULT, FEW, MANY, Request, possible, selec
 from kernels.occupancy import MULTIPROCESSORS, blocks
 from kernels.registry import DTYPES, ELEMENT_BYTES
 from tests.gpu import drawn as drawing
-from tests.gpu.drawn import COUNT, GUARD, Drawn, drawn, fault, widest_dealt
+from tests.gpu.drawn import COUNT, GUARD, Drawn, drawn, fault
 from tests.gpu.test_frontier_proof import (
     DEALT,
     FAR,
