@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FULL, OF_HEADS, ADDED, CAUSAL = "boolean", "boolean, one for all heads", "additive", "causal"
+SCALED = "causal, scaled"  # as attention's scores are
 TENSOR_BYTES = 2**29
 HEADS = 16
 SEEN = 0.9  # of a boolean mask's elements
+SCALE = 0.125  # of heads of 64 elements; a power of two, so that torch's steps round nothing
 
 
 def of_scores(asked: str, dtype: str, length: int, tensor_bytes: int = TENSOR_BYTES) -> Case:
@@ -49,7 +51,7 @@ def of_scores(asked: str, dtype: str, length: int, tensor_bytes: int = TENSOR_BY
 CASES = (
     *(
         of_scores(asked, dtype, length)
-        for asked in (FULL, OF_HEADS, ADDED, CAUSAL)
+        for asked in (FULL, OF_HEADS, ADDED, CAUSAL, SCALED)
         for dtype in ("bfloat16", "float32")
         for length in (256, 1024, 4096)
     ),
@@ -71,7 +73,7 @@ def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
 
 def _mask(case: Case, device: torch.device, seed: int) -> Tensor:
     batches, heads, *matrix = case.shape
-    if case.asked == CAUSAL:
+    if case.asked in (CAUSAL, SCALED):
         return torch.ones(matrix, dtype=torch.bool, device=device).tril()
     generator = torch.Generator(device).manual_seed(seed + 1)
     shape = (batches, 1 if case.asked == OF_HEADS else heads, *matrix)
@@ -88,7 +90,11 @@ def in_float64(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]
     x, mask, _ = tensors
     if case.asked == ADDED:
         return exact.softmax(x.double() + mask.double())
-    return exact.softmax(x.masked_fill(~mask, -math.inf))
+    return exact.softmax(_scores(case, x).masked_fill(~mask, -math.inf))
+
+
+def _scores(case: Case, x: Tensor) -> Tensor:
+    return x * SCALE if case.asked == SCALED else x
 
 
 def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
@@ -98,7 +104,7 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
     """
     x, mask, _ = tensors
     if case.asked != ADDED:
-        return exact.softmax_error(case, x.masked_fill(~mask, -math.inf), result)
+        return exact.softmax_error(case, _scores(case, x).masked_fill(~mask, -math.inf), result)
     rounded = exact.softmax_error(case, x + mask, result)
     if rounded.value <= rounded.most:
         return rounded
@@ -108,7 +114,7 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
 
 def n_bytes(case: Case) -> int:
     """Scores that are seen, results, and a mask's element for each score."""
-    if case.asked == CAUSAL:
+    if case.asked in (CAUSAL, SCALED):
         seen = case.rows // case.cols * (case.cols * (case.cols + 1) // 2)
         return seen * case.size + case.tensor_bytes
     of_mask = case.size if case.asked == ADDED else 1
@@ -119,6 +125,8 @@ def ours(case: Case, device: str) -> Call:
     """The public function."""
     if case.asked == CAUSAL:
         return lambda x, *_: kernels.softmax(x, is_causal=True)
+    if case.asked == SCALED:
+        return lambda x, *_: kernels.softmax(x, scale=SCALE, is_causal=True)
     return lambda x, mask, _: kernels.softmax(x, mask=mask)
 
 
@@ -126,14 +134,15 @@ def steps(case: Case, device: str) -> Call:
     """The composition of torch's operators."""
     if case.asked == ADDED:
         return lambda x, mask, _: (x + mask).softmax(-1)
-    return lambda x, mask, _: x.masked_fill(~mask, -math.inf).softmax(-1)
+    return lambda x, mask, _: _scores(case, x).masked_fill(~mask, -math.inf).softmax(-1)
 
 
 OPERATOR = Operator(
     cases=CASES,
     quick=tuple(c for c in chosen(CASES, 1024, dtype="bfloat16") if c.asked != OF_HEADS),
     smoke=tuple(
-        of_scores(asked, "float32", 9, 4 * 9 * 9 * 6) for asked in (FULL, OF_HEADS, ADDED, CAUSAL)
+        of_scores(asked, "float32", 9, 4 * 9 * 9 * 6)
+        for asked in (FULL, OF_HEADS, ADDED, CAUSAL, SCALED)
     ),
     tensors=tensors,
     outputs=1,

@@ -13,7 +13,7 @@ from experiments.family import OPERATORS, exact, operator_of
 from experiments.family.attention import of_tokens
 from experiments.family.calls import INTO, of_call, of_heads
 from experiments.family.columns import INNER, of_shape
-from experiments.family.cross_entropy import GRADIENT, LOSS
+from experiments.family.cross_entropy import GRADIENT, LOSS, TERMS
 from experiments.family.masks import ADDED, CAUSAL, FULL, OF_HEADS, of_scores
 from experiments.family.operator import OURS, TORCH, Case, Error, in_rows
 from experiments.family.others import COMPILED
@@ -71,7 +71,7 @@ def test_right_results_pass_and_are_far_from_the_tolerance(name: str, case: Case
 WRONG: list[tuple[str, Case, Callable[[Any], Any]]] = [
     (name, case, spoil)
     for name, case in EACH
-    if name not in ("topk_softmax", "sample") and case.asked != LOSS
+    if name not in ("topk_softmax", "sample") and case.asked not in (LOSS, TERMS)
     for spoil in (one_row_zero, one_nan, a_tenth_off, uniform)
 ]  # fmt: skip
 
@@ -89,9 +89,10 @@ def test_rows_beyond_the_first_chunk_are_compared_too(monkeypatch: pytest.Monkey
     assert "exceeds" in judged("backward", case, one_row_zero).reason
 
 
+@pytest.mark.parametrize("asked", [LOSS, TERMS])
 @pytest.mark.parametrize("spoil", [a_tenth_off, one_nan], ids=told)
-def test_a_wrong_loss_does_not(spoil: Spoil):
-    case = in_rows(LOSS, "float32", 5, 33)
+def test_a_wrong_loss_does_not(spoil: Spoil, asked: str):
+    case = in_rows(asked, "float32", 17, 33)
     assert "exceeds" in judged("cross_entropy", case, spoil).reason
 
 
