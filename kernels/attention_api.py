@@ -51,8 +51,7 @@ def attention(
     key        (B, H_kv, S_k, D); H is a multiple of H_kv, and neighbouring heads of ``query``
                share one of ``key`` and ``value``
     value      (B, H_kv, S_k, D)
-    attn_mask  broadcast to (B, H, S_q, S_k), of two dimensions at least; torch computes with one,
-               and checks it: on another device it can go unseen
+    attn_mask  broadcast to (B, H, S_q, S_k), bool or added to the scores; torch computes with one
     dropout_p  the share of weights that are left out; torch computes where it is not 0
     is_causal  query i sees the keys 0 to i, whatever S_q and S_k are
     scale      1 / sqrt(D) where it is None
@@ -73,8 +72,8 @@ def attention(
     gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
     Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
-    do not belong together, as torch's function does, ValueError for a scale that is not finite and
-    for a share that is none.
+    do not belong together, as torch's function does, ValueError for a scale that is not finite, a
+    share that is none, a mask that does not fit, or a mask beside ``is_causal``.
 
     Moves query and output once, key and value once for each block of queries, mostly from the L2:
     at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
@@ -89,6 +88,7 @@ def attention(
     # What else is wrong with other numbers of dimensions torch's function says.
     if query.dim() == 4 or dims == {3} or min(dims) < 2:
         _check_shapes(query, key, value)
+        attn_mask = _fitting(attn_mask, query, key, is_causal)
     beside = attn_mask is not None or dropout_p > 0.0
     reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
@@ -203,6 +203,31 @@ def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
     check_number("attention", "dropout_p", dropout_p)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"attention expects a dropout_p from 0 to 1; got {told(dropout_p)}")
+
+
+def _fitting(
+    attn_mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool
+) -> Tensor | None:  # fmt: skip
+    """The mask with rows and columns, which torch's function wants and does not say."""
+    if attn_mask is None:
+        return None
+    if is_causal:
+        raise ValueError(
+            "attention takes an attn_mask or is_causal=True; got both: put one in the mask"
+        )
+    if attn_mask.device != query.device:
+        raise ValueError(
+            f"attention expects an attn_mask on {query.device}, as query; got one on "
+            f"{attn_mask.device}: pass attn_mask.to(query.device)"
+        )
+    scores = (*query.shape[:-1], key.shape[-2])
+    sizes = zip(reversed(attn_mask.shape), reversed(scores), strict=False)
+    if attn_mask.dim() > len(scores) or any(m not in (1, n) for m, n in sizes):
+        raise ValueError(
+            f"attention expects an attn_mask that is broadcast to {scores}; got "
+            f"{tuple(attn_mask.shape)}: pass one whose sizes, from the last on, are these or 1"
+        )
+    return attn_mask.reshape((1,) * (2 - attn_mask.dim()) + attn_mask.shape)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -320,7 +345,8 @@ def _no_gradient(ctx: Any, grad: Tensor) -> None:
 @cache
 def _warn_once(reason: str) -> None:
     warnings.warn(
-        f"attention goes through torch's scaled_dot_product_attention: {reason}", stacklevel=3
+        f"attention goes through torch's scaled_dot_product_attention: {reason}",
+        stacklevel=4,  # the caller of attention_eager.attention
     )
 
 

@@ -2,7 +2,9 @@
 short call.
 
 What a launch depends on is a key, as in eager.py, by which one is found that lacks its pointers and
-its stream: a kernel that Triton has compiled, its grid, and all other arguments.
+its stream: a kernel that Triton has compiled, its grid, and all other arguments.  Where torch's
+function computes, because of the dtype or of a gradient, what is found right once is not checked
+again.
 """
 
 from __future__ import annotations
@@ -14,15 +16,21 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.nn import functional
 
 from kernels import attention_api
 from kernels.attention_api import KINDS
-from kernels.prepared import Launch, known, launch
+from kernels.prepared import KEPT, Launch, known, launch
 from kernels.triton import triton_attention
 from kernels.triton.triton_attention import LOG2E, rule, strides
 from kernels.unwatched import dense, observed
 
 ALIGNED = 16  # bytes; Triton compiles another kernel for a pointer at no multiple of them
+
+
+# Calls that torch's function has computed after all checks, none of which asks for more of them:
+# whether it has to be told that heads share.
+_BY_TORCH: dict[Any, bool] = {}
 
 
 @wraps(attention_api.attention)
@@ -31,6 +39,7 @@ def attention(
     dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
+    case = None
     if (
         not is_compiling()
         and attn_mask is None
@@ -39,18 +48,32 @@ def attention(
         and type(is_causal) is type(enable_gqa) is bool
         and (scale is None or type(scale) is float)
         and all(map(dense, (query, key, value)))
-        and query.dtype in KINDS
         and not observed()
-        and not (
-            torch.is_grad_enabled()
-            and (query.requires_grad or key.requires_grad or value.requires_grad)
-        )
-        and (out := _launched(query, key, value, is_causal, scale)) is not None
     ):
-        return out
-    return attention_api.attention(
+        differentiated = torch.is_grad_enabled() and (
+            query.requires_grad or key.requires_grad or value.requires_grad
+        )
+        if differentiated or query.dtype not in KINDS:
+            case = (_lie(query, key, value), is_causal, scale, enable_gqa, differentiated)
+            if (shared := _BY_TORCH.get(case)) is not None:
+                return functional.scaled_dot_product_attention(
+                    query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=shared
+                )
+        elif (out := _launched(query, key, value, is_causal, scale)) is not None:
+            return out
+    out = attention_api.attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )  # fmt: skip
+    if case is not None:
+        if len(_BY_TORCH) >= KEPT:
+            _BY_TORCH.clear()
+        _BY_TORCH[case] = enable_gqa or attention_api._heads_share(query, key, value)
+    return out
+
+
+def _lie(*tensors: Tensor) -> tuple[Any, ...]:
+    """What checks ask of the tensors."""
+    return tuple((t.dtype, t.shape, t.stride(), t.get_device()) for t in tensors)
 
 
 def _launched(
@@ -58,8 +81,8 @@ def _launched(
 ) -> Tensor | None:
     """The attention by a launch that is known, or known from now on; None where it is not one."""
     device, sources = query.get_device(), (query.data_ptr(), key.data_ptr(), value.data_ptr())
-    lie = tuple((t.dtype, t.shape, t.stride(), t.get_device()) for t in (query, key, value))
-    case = ("attention", lie, *(source % ALIGNED == 0 for source in sources), is_causal, scale)
+    aligned = (source % ALIGNED == 0 for source in sources)
+    case = ("attention", _lie(query, key, value), *aligned, is_causal, scale)
     ready = known(device, case)
     if ready is None and not _is_one_launch(query, key, value, scale):
         return None

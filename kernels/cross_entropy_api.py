@@ -227,10 +227,14 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
     check_tensor("cross_entropy", "target", target)
     check_floating("cross_entropy", input.dtype, "input.float()")
     if target.dtype not in (torch.int32, torch.int64):
+        whole = not (target.is_floating_point() or target.is_complex())
         raise TypeError(
-            f"cross_entropy expects classes as int32 or int64 in target; got {target.dtype}: for "
-            "probabilities take torch.nn.functional.cross_entropy"
-        )
+            f"cross_entropy expects classes as int32 or int64 in target; got {target.dtype}: "
+            + (
+                "pass target.long()" if whole
+                else "for probabilities take torch.nn.functional.cross_entropy"
+            )
+        )  # fmt: skip
     as_torch = input.dim() > 2 and input.shape[:1] + input.shape[2:] == target.shape
     if input.dim() == 0 or input.shape[:-1] != target.shape or input.shape[-1] == 0:
         raise ValueError(
@@ -243,7 +247,7 @@ def _checked(input: Tensor, target: Tensor, ignore_index: int, reduction: str) -
     if input.device != target.device:
         raise ValueError(
             f"cross_entropy expects input and target on one device; got {input.device} and "
-            f"{target.device}"
+            f"{target.device}: pass target.to(input.device)"
         )
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy knows the reductions {REDUCTIONS}; got {told(reduction)}")

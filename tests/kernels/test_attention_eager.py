@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import kernels
-from kernels import attention_api, prepared, unwatched
+from kernels import attention_api, attention_eager, prepared, unwatched
 from kernels.attention_eager import attention
 from kernels.registry import ROOT
 from kernels.triton import triton_attention
@@ -106,6 +106,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(prepared, "make_current", lambda device: None)
     monkeypatch.setattr(prepared, "relaxed", nullcontext)
     monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
+    monkeypatch.setattr(attention_eager, "_BY_TORCH", {})
     monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     return seen
 
@@ -179,6 +180,46 @@ def test_what_is_no_single_launch_goes_the_long_way(
         assert seen == ["api"], (given[0].shape, asked)
         assert y.shape == given[0].shape
         assert y.requires_grad == given[0].requires_grad
+
+
+def test_what_torch_computes_is_checked_once(seen: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attention_api, "_warn_once", lambda reason: None)
+    singles, halves = random(SHAPE, torch.float32), random(SHAPE, torch.bfloat16)
+    leaf = halves[1].detach().clone().requires_grad_()
+    several: tuple[tuple[Tensors, dict[str, Any]], ...] = (
+        (singles, {}), (singles, {"is_causal": True}), (singles, {"scale": 0.25}),
+        ((singles[0].mT.contiguous().mT, *singles[1:]), {}), (random(SHAPE, torch.float64), {}),
+        ((halves[0], leaf, halves[2]), {}), ((singles[0][:, :2], *singles[1:]), {}),
+        ((singles[0], leaf.float().detach().requires_grad_(), singles[2]), {}),
+    )  # fmt: skip
+    for given, asked in several:
+        seen.clear()
+        expected = torch.nn.functional.scaled_dot_product_attention(
+            *given, enable_gqa=True, **asked
+        )
+        for _ in range(3):
+            y = attention(*given, **asked)
+            assert torch.equal(y, expected)
+            assert y.requires_grad == expected.requires_grad
+        assert seen == ["api"], (given[0].dtype, asked)
+    seen.clear()
+    with torch.no_grad():
+        attention(halves[0], leaf, halves[2])
+    assert seen == ["bound", "run"]  # no gradient is wanted
+    for wrong in ((singles[0], singles[1], singles[2][:1]), (singles[0], *halves[1:])):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="expect"):
+                attention(*wrong)
+
+
+def test_few_calls_of_torch_are_remembered(seen: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attention_api, "_warn_once", lambda reason: None)
+    monkeypatch.setattr(attention_eager, "KEPT", 3)
+    x = torch.randn(1, 1, 8, 8)
+    for length in (1, 2, 3, 4, 1, 4):
+        attention(x[:, :, :length], x, x)
+    assert seen == ["api"] * 5
+    assert len(attention_eager._BY_TORCH) == 2
 
 
 def test_what_is_wrong_is_told_as_by_the_long_way(seen: list[str]):

@@ -135,7 +135,10 @@ def rows_of_cross_entropy() -> Iterator[Row]:
         yield f, (X, T), {"weight": weight}, ValueError, 'no weight for a class; got .*"none"'
     yield f, (X[:, :0], T), {}, ValueError, "of a class at least"
     yield f, (X[0, 0], T), {}, ValueError, r"got \(\) and \(3,\)"
-    yield f, (X, T.to("meta")), {}, ValueError, "on one device; got cpu and meta"
+    words = r"on one device; got cpu and meta: pass target\.to\(input\.device\)$"
+    yield f, (X, T.to("meta")), {}, ValueError, words
+    for dtype in (torch.bool, torch.uint8, torch.int16):
+        yield f, (X, T.to(dtype)), {}, TypeError, rf"got {dtype}: pass target\.long\(\)$"
     for wrong in (5, 9, -3, 2**40, -(2**63)):
         target = torch.tensor([0, wrong, -7])
         for options in ({}, {"check": True}, {"reduction": "none"}, {"label_smoothing": 0.1}):
@@ -259,6 +262,22 @@ def rows_of_attention() -> Iterator[Row]:
             yield f, (Q, Q, Q), {"scale": number}, TypeError, "a number for scale; got"
     for number in (math.nan, math.inf, -math.inf, HUGE):
         yield f, (Q, Q, Q), {"scale": number}, ValueError, "a finite number for scale; got"
+    yield from rows_of_what_torch_takes(f)
+
+
+def rows_of_what_torch_takes(f: Callable[..., Any]) -> Iterator[Row]:
+    for x in (*NO_TENSORS, NESTED):
+        yield f, (Q, Q, Q), {"attn_mask": x}, TypeError, "attn_mask; got|in attn_mask"
+    seen = torch.ones(Q.shape[2], Q.shape[2]) > 0
+    words = r"an attn_mask on cpu, as query; got one on meta: pass attn_mask\.to\(query\.device\)$"
+    yield f, (Q, Q, Q), {"attn_mask": seen.to("meta")}, ValueError, words
+    both = {"attn_mask": seen, "is_causal": True}
+    yield f, (Q, Q, Q), both, ValueError, "an attn_mask or is_causal=True; got both"
+    for shape in ((3,), (0,), (2, 1), (5, 1, 1, 1), (1, 1, 1, 1, 1)):
+        words = r"an attn_mask that is broadcast to \(1, 2, .*\); got \(.*: pass one whose sizes"
+        yield f, (Q, Q, Q), {"attn_mask": torch.zeros(shape)}, ValueError, words
+    for share in (math.nan, -0.1, 1.1, HUGE):
+        yield f, (Q, Q, Q), {"dropout_p": share}, ValueError, "a dropout_p from 0 to 1; got"
 
 
 TABLE = [
