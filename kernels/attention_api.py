@@ -51,7 +51,8 @@ def attention(
     key        (B, H_kv, S_k, D); H is a multiple of H_kv, and neighbouring heads of ``query``
                share one of ``key`` and ``value``
     value      (B, H_kv, S_k, D)
-    attn_mask  broadcast to (B, H, S_q, S_k), bool or added to the scores; torch computes with one
+    attn_mask  broadcast to (B, H, S_q, S_k), bool or added to the scores, or one of
+               torch.nn.attention.bias; torch computes with one
     dropout_p  the share of weights that are left out; torch computes where it is not 0
     is_causal  query i sees the keys 0 to i, whatever S_q and S_k are
     scale      1 / sqrt(D) where it is None
@@ -73,7 +74,8 @@ def attention(
 
     Raises TypeError for arguments of other types, RuntimeError for shapes, dtypes or devices that
     do not belong together, as torch's function does, ValueError for a scale that is not finite, a
-    share that is none, a mask that does not fit, or a mask beside ``is_causal``.
+    share that is none, a mask beside ``is_causal`` or on another device, and, beside tensors of
+    three or four dimensions, a mask that does not fit; beside others torch's function checks that.
 
     Moves query and output once, key and value once for each block of queries, mostly from the L2:
     at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
@@ -85,10 +87,13 @@ def attention(
     query, key, value = _autocast(query, key, value)
     _check_kinds(query, key, value)
     dims = _dims(query, key, value)
+    plain = None if _of_torch(attn_mask) else attn_mask
+    if plain is not None:
+        _check_mask(plain, query, is_causal)
     # What else is wrong with other numbers of dimensions torch's function says.
     if query.dim() == 4 or dims == {3} or min(dims) < 2:
         _check_shapes(query, key, value)
-        attn_mask = _fitting(attn_mask, query, key, is_causal)
+        attn_mask = attn_mask if plain is None else _fitting(plain, query, key)
     beside = attn_mask is not None or dropout_p > 0.0
     reason = _BESIDE if beside else refusal(query, key, value, scale=scale)
     if reason is None:
@@ -178,11 +183,15 @@ def _differentiated(*tensors: Tensor) -> bool:
     return (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or transformed()
 
 
+def _cast(x: Tensor) -> bool:
+    kind = x.device.type
+    return kind in AUTOCAST and torch.is_autocast_enabled(kind)
+
+
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    kind = tensors[0].device.type
-    if kind not in AUTOCAST or not torch.is_autocast_enabled(kind):
+    if not _cast(tensors[0]):
         return tensors
-    dtype = torch.get_autocast_dtype(kind)
+    dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return tuple(t.to(dtype) if t.is_floating_point() and t.itemsize < 8 else t for t in tensors)
 
 
@@ -197,7 +206,7 @@ def _check_types(
 
 
 def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
-    """What only torch's function takes, which checks shapes and dtypes itself."""
+    """What only torch's function takes."""
     if attn_mask is not None:
         check_tensor("attention", "attn_mask", attn_mask)
     check_number("attention", "dropout_p", dropout_p)
@@ -205,12 +214,17 @@ def _check_beside(attn_mask: Any, dropout_p: Any) -> None:
         raise ValueError(f"attention expects a dropout_p from 0 to 1; got {told(dropout_p)}")
 
 
-def _fitting(
-    attn_mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool
-) -> Tensor | None:  # fmt: skip
-    """The mask with rows and columns, which torch's function wants and does not say."""
-    if attn_mask is None:
-        return None
+def _of_torch(attn_mask: Any) -> bool:
+    """Whether it is a causal mask of torch's, whose shape and device say nothing.
+
+    Only whoever has one has imported its module, which takes a second.
+    """
+    module = sys.modules.get("torch.nn.attention.bias")
+    return module is not None and isinstance(attn_mask, module.CausalBias)
+
+
+def _check_mask(attn_mask: Tensor, query: Tensor, is_causal: bool) -> None:
+    """Raise TypeError or ValueError for what does not depend on the mask's shape."""
     if is_causal:
         raise ValueError(
             "attention takes an attn_mask or is_causal=True; got both: put one in the mask"
@@ -220,6 +234,16 @@ def _fitting(
             f"attention expects an attn_mask on {query.device}, as query; got one on "
             f"{attn_mask.device}: pass attn_mask.to(query.device)"
         )
+    # Autocast casts the mask as well.
+    if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) and not _cast(query):
+        raise TypeError(
+            f"attention takes an attn_mask of torch.bool, or of {query.dtype} to be added; got "
+            f"{attn_mask.dtype}: pass attn_mask.bool() or attn_mask.to({query.dtype})"
+        )
+
+
+def _fitting(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """The mask with rows and columns, which torch's function wants and does not say."""
     scores = (*query.shape[:-1], key.shape[-2])
     sizes = zip(reversed(attn_mask.shape), reversed(scores), strict=False)
     if attn_mask.dim() > len(scores) or any(m not in (1, n) for m, n in sizes):
@@ -227,7 +251,7 @@ def _fitting(
             f"attention expects an attn_mask that is broadcast to {scores}; got "
             f"{tuple(attn_mask.shape)}: pass one whose sizes, from the last on, are these or 1"
         )
-    return attn_mask.reshape((1,) * (2 - attn_mask.dim()) + attn_mask.shape)
+    return attn_mask if attn_mask.dim() > 1 else attn_mask.reshape(1, -1)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:

@@ -21,6 +21,7 @@ from torch.nn import functional
 from kernels import attention_api
 from kernels.attention_api import KINDS
 from kernels.prepared import KEPT, Launch, known, launch
+from kernels.transforms import transformed
 from kernels.triton import triton_attention
 from kernels.triton.triton_attention import LOG2E, rule, strides
 from kernels.unwatched import dense, observed
@@ -54,7 +55,8 @@ def attention(
             query.requires_grad or key.requires_grad or value.requires_grad
         )
         if differentiated or query.dtype not in KINDS:
-            case = (_lie(query, key, value), is_causal, scale, enable_gqa, differentiated)
+            if not transformed():  # torch.func's derivatives have a way of their own
+                case = (_lie(query, key, value), is_causal, scale, enable_gqa, differentiated)
             if (shared := _BY_TORCH.get(case)) is not None:
                 return functional.scaled_dot_product_attention(
                     query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=shared

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch.autograd.function import once_differentiable
 
 from kernels import cross_entropy_ops as ops
@@ -28,7 +27,7 @@ from kernels.frontier import frontier
 from kernels.frontier.cross_entropy import Terms
 from kernels.frontier.rows import as_rows
 from kernels.transforms import applied, batched, transformed
-from kernels.unwatched import dense
+from kernels.unwatched import dense, traced
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -174,8 +173,7 @@ def _early(input: Tensor, target: Tensor, reduction: str, inplace: bool) -> bool
         and (inplace or input.dtype != torch.float16)
         and dense(input)
         and dense(target)
-        and not _len_torch_dispatch_stack()
-        and not _is_tracing()
+        and not traced()
         and ops.serves(input, -1, input.dtype)
     )
 
@@ -187,8 +185,7 @@ def _ready(target: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and type(target) is Tensor
         and not transformed()
-        and not _len_torch_dispatch_stack()
-        and not _is_tracing()
+        and not traced()
     )
 
 

@@ -6,8 +6,10 @@ from torch._C import (
     DispatchKey,
     DispatchKeySet,
     _dispatch_keys,
+    _dispatch_tls_is_dispatch_key_included,
     _is_tracing,
     _len_torch_dispatch_stack,
+    _len_torch_function_stack,
 )
 from torch.autograd import forward_ad
 
@@ -31,11 +33,19 @@ def dense(x: Tensor) -> bool:
     return isinstance(x, Tensor) and _dispatch_keys(x).raw_repr() in DENSE
 
 
-def observed() -> bool:
-    """Whether a mode of PyTorch has to see the call."""
+def traced() -> bool:
+    """Whether a mode of PyTorch sees operators, or a trace of them is made."""
     return (
         _len_torch_dispatch_stack() > 0
         or _is_tracing()
-        or torch.is_autocast_enabled()
-        or forward_ad._current_level >= 0
+        # make_fx(pre_dispatch=True) has a stack of its own, and always a mode of functions beside.
+        or (
+            _len_torch_function_stack() > 0
+            and _dispatch_tls_is_dispatch_key_included(DispatchKey.PreDispatch)
+        )
     )
+
+
+def observed() -> bool:
+    """Whether a mode of PyTorch has to see the call."""
+    return traced() or torch.is_autocast_enabled() or forward_ad._current_level >= 0

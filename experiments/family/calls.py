@@ -144,7 +144,7 @@ OPERATOR = Operator(
     code=(
         "api.py", "arguments.py", "eager.py", "ops.py", "operators.py", "prepared.py",
         "transforms.py", "frontier/frontier.py", "frontier/backward.py", "frontier/columns.py",
-        "attention_api.py", "attention_eager.py", "triton/triton_attention.py",
+        "attention_api.py", "attention_eager.py", "triton/triton_attention.py", "unwatched.py",
     ),
     aims=(
         Aim(

@@ -1,4 +1,4 @@
-"""What ncu counts of the operators where (family/counts.csv): a case or two of each.
+"""What ncu counts of the operators where (family/counts.csv): one to three cases of each.
 
 What an operator moves at least is a formula of its own (``n_bytes``); this is what is compared with
 it.  Cases are some of those that are timed, of tensors that no L2 holds.  Of `calls` nothing is
@@ -38,7 +38,7 @@ WATCHED: Mapping[str, tuple[Case, ...]] = {
     "backward": (in_rows(backward.SOFTMAX, "float32", 256, 262_144),),
     "cross_entropy": tuple(
         in_rows(asked, "bfloat16", 4096, 128_256)
-        for asked in (cross_entropy.LOSS, cross_entropy.GRADIENT)
+        for asked in (cross_entropy.LOSS, cross_entropy.GRADIENT, cross_entropy.TERMS_GRADIENT)
     ),
     "topk_softmax": (in_rows(topk_softmax.asked(50), "float32", 256, 128_256),),
     "sample": (in_rows(sample.OF_P, "float32", 256, 128_256),),

@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import kernels
 from kernels import attention_api as module
+from kernels import attention_eager
 from kernels.attention_api import attention, operator, refusal
 from kernels.triton import triton_attention
 from tests.kernels.attention_cases import (
@@ -256,3 +257,36 @@ def test_a_call_past_the_dispatcher_is_captured():
     graph.replay()
     expected = operator(*tensors, False, 0.21)
     assert all(torch.equal(y, expected) for y in ys)
+
+
+def test_what_torch_computes_is_checked_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attention_eager, "_BY_TORCH", {})
+    single, half = given(SHAPES[5], torch.float32), given(SHAPES[5])
+    grad = torch.randn_like(half[0])
+
+    def gradients(function: Any, **given: Any) -> tuple[Tensor, ...]:
+        leaves = [t.detach().clone().requires_grad_() for t in half]
+        y = function(*leaves, is_causal=True, **given)
+        return (y, *torch.autograd.grad(y, leaves, grad))
+
+    expected = scaled_dot_product_attention(*single, enable_gqa=True)
+    of_torch = gradients(scaled_dot_product_attention, enable_gqa=True)
+    for checked in (True, False):
+        if not checked:
+            monkeypatch.setattr(module, "attention", None)
+        torch.testing.assert_close(kernels.attention(*single), expected)
+        for ours, theirs in zip(gradients(kernels.attention), of_torch, strict=True):
+            torch.testing.assert_close(ours, theirs)
+    with torch.no_grad():
+        close(kernels.attention(*half), half)
+
+
+def test_a_mask_is_fitted_and_belongs_on_the_querys_gpu():
+    query, key, value = given(SHAPES[5])
+    columns = torch.randn(key.shape[2], device="cuda")
+    for mask in (columns.to(query.dtype), columns > 0, columns[:1] > -9, columns[0] > -9):
+        rows = mask.expand(query.shape[2], key.shape[2])
+        expected = scaled_dot_product_attention(query, key, value, rows, enable_gqa=True)
+        torch.testing.assert_close(kernels.attention(query, key, value, mask), expected)
+        with pytest.raises(ValueError, match=r"an attn_mask on cuda:0, as query; got one on cpu"):
+            kernels.attention(query, key, value, mask.cpu())

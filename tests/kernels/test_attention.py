@@ -184,15 +184,6 @@ def test_torchs_function_gets_what_the_caller_gave(
 
 
 @quiet
-def test_a_mask_of_more_dimensions_loses_nothing():
-    x, seen = torch.randn(4, 5, 16), torch.ones(2, 1, 5, 5, dtype=torch.bool)
-    compiled = torch.compile(attention, backend="eager")
-    for function in (scaled_dot_product_attention, attention, compiled):
-        with pytest.raises((RuntimeError, ValueError), match=r"broadcast|expand"):
-            function(x, x, x, seen)
-
-
-@quiet
 def test_without_a_batch_there_are_second_gradients():
     given = [t[0].requires_grad_() for t in random(Shape(1, 4, 2, 3, 5, 8), torch.float64)]
 
@@ -303,16 +294,6 @@ def test_what_torch_alone_takes_is_checked_too(
 ):
     with pytest.raises(error, match=match):
         attention(*random(SHAPE, torch.float32), **given)
-
-
-def test_a_mask_of_fewer_dimensions_is_broadcast():
-    query, key, value = random(SHAPE, torch.float32)
-    columns = torch.randn(SHAPE.keys)
-    for mask in (columns, columns > 0, torch.tensor(0.5), torch.tensor(True)):
-        rows = mask.expand(SHAPE.queries, SHAPE.keys)
-        expected = scaled_dot_product_attention(query, key, value, rows, enable_gqa=True)
-        assert_close(attention(query, key, value, mask), expected)
-        assert_close(attention(query[0], key[0], value[0], mask), expected[0])
 
 
 def test_no_mask_and_no_word_is_taken():

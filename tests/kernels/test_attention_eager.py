@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -210,6 +211,29 @@ def test_what_torch_computes_is_checked_once(seen: list[str], monkeypatch: pytes
         for _ in range(2):
             with pytest.raises(RuntimeError, match="expect"):
                 attention(*wrong)
+
+
+def test_a_trace_before_the_dispatcher_sees_the_operator(seen: list[str]):
+    given = random(SHAPE, torch.bfloat16)
+    for before in (False, True):
+        seen.clear()
+        graph = make_fx(lambda q, k, v: attention(q, k, v), pre_dispatch=before)(*given)
+        assert seen == ["api"]
+        assert "roofline.attention" in graph.code
+
+
+@pytest.mark.filterwarnings("ignore:attention goes through")
+def test_a_derivative_of_a_derivative_goes_its_own_way_each_time(seen: list[str]):
+    given = random(SHAPE, torch.float32)
+
+    def scaled(x: Tensor) -> Tensor:
+        return (attention(*given) * x * x).sum()
+
+    attention(*given)
+    seen.clear()
+    x = torch.tensor(2.0)
+    found = [torch.func.grad(torch.func.grad(scaled))(x) for _ in range(2)]
+    assert torch.equal(*found)
 
 
 def test_few_calls_of_torch_are_remembered(seen: list[str], monkeypatch: pytest.MonkeyPatch):

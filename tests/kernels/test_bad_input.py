@@ -276,6 +276,14 @@ def rows_of_what_torch_takes(f: Callable[..., Any]) -> Iterator[Row]:
     for shape in ((3,), (0,), (2, 1), (5, 1, 1, 1), (1, 1, 1, 1, 1)):
         words = r"an attn_mask that is broadcast to \(1, 2, .*\); got \(.*: pass one whose sizes"
         yield f, (Q, Q, Q), {"attn_mask": torch.zeros(shape)}, ValueError, words
+    for dtype in (torch.int64, torch.uint8, torch.float64, torch.complex64):
+        words = (
+            rf"of torch.bool, or of {Q.dtype} to be added; got {dtype}: pass attn_mask\.bool\(\) or"
+        )
+        yield f, (Q, Q, Q), {"attn_mask": seen.to(dtype)}, TypeError, words
+    for q in (Q[0], Q[0, 0], Q[None]):  # whatever number of dimensions
+        yield f, (q, q, q), both, ValueError, "got both: put one in the mask"
+        yield f, (q, q, q), {"attn_mask": seen.to("meta")}, ValueError, "got one on meta"
     for share in (math.nan, -0.1, 1.1, HUGE):
         yield f, (Q, Q, Q), {"dropout_p": share}, ValueError, "a dropout_p from 0 to 1; got"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 from torch.nn import functional
 from torch.testing import assert_close
@@ -347,3 +348,11 @@ def test_classes_that_may_be_the_second_dimension_or_the_last_are_told_of_once()
         warnings.simplefilter("error", UserWarning)
         assert_close(cross_entropy(logits, target), loss)
         cross_entropy(torch.randn(2, 5, 7), target)
+
+
+def test_a_trace_before_the_dispatcher_looks_at_no_target():
+    x, target = torch.randn(6, 9), torch.randint(9, (6,))
+    for before in (False, True):
+        graph = make_fx(lambda a, b: cross_entropy(a, b), pre_dispatch=before)(x, target)
+        other = torch.randn(6, 9), torch.randint(9, (6,))
+        assert_close(graph(*other), functional.cross_entropy(*other))

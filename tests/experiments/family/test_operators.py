@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from experiments.family import OPERATORS, exact, operator_of
 from experiments.family.attention import of_tokens
 from experiments.family.calls import INTO, of_call, of_heads
 from experiments.family.columns import INNER, of_shape
-from experiments.family.cross_entropy import GRADIENT, LOSS, TERMS
-from experiments.family.masks import ADDED, CAUSAL, FULL, OF_HEADS, of_scores
+from experiments.family.cross_entropy import (
+    GRADIENT,
+    IGNORED,
+    LOSS,
+    SMOOTHING,
+    TERMS,
+    TERMS_GRADIENT,
+    Z_LOSS,
+)
+from experiments.family.masks import ADDED, CAUSAL, FULL, OF_HEADS, SCALED, of_scores
 from experiments.family.operator import OURS, TORCH, Case, Error, in_rows
 from experiments.family.others import COMPILED
 from experiments.family.sample import ASKED, OF_BOTH, OF_K, OF_P, WARM
@@ -96,6 +105,24 @@ def test_a_wrong_loss_does_not(spoil: Spoil, asked: str):
     assert "exceeds" in judged("cross_entropy", case, spoil).reason
 
 
+@pytest.mark.parametrize("missing", ["", "smoothing", "z-loss", "ignored rows"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("asked", [TERMS, TERMS_GRADIENT])
+def test_a_loss_without_one_of_its_terms_does_not_pass(asked: str, dtype: str, missing: str):
+    case, operator = in_rows(asked, dtype, 64, 3001), OPERATORS["cross_entropy"]
+    x, target = tensors = operator.tensors(case, "cpu", 1)
+    smoothing = 0.0 if missing == "smoothing" else SMOOTHING
+    z_loss = 0.0 if missing == "z-loss" else Z_LOSS
+    leaf = x.double().requires_grad_()
+    rows = cross_entropy(leaf, target, reduction="none", label_smoothing=smoothing)
+    rows = rows + z_loss * leaf.logsumexp(-1).square() * (target != IGNORED)
+    result = rows.sum() / (len(rows) if missing == "ignored rows" else (target != IGNORED).sum())
+    if asked == TERMS_GRADIENT:
+        result = torch.autograd.grad(result, leaf)[0].to(x.dtype)
+    found = operator.error(case, tensors, result.detach())
+    assert bool(found.reason) == bool(missing)
+
+
 @pytest.mark.parametrize("case", OPERATORS["topk_softmax"].smoke, ids=str)
 def test_the_right_values_at_other_places_do_not(case: Case):
     assert "index" in judged("topk_softmax", case, beside).reason
@@ -125,7 +152,16 @@ def test_the_sums_of_an_additive_mask_may_be_rounded_or_not():
     assert error.value > error.most
 
 
-@pytest.mark.parametrize("asked", [FULL, OF_HEADS, ADDED, CAUSAL])
+def test_scores_without_their_scale_do_not_pass():
+    case = of_scores(SCALED, "bfloat16", 64, 64 * 64 * 2 * 4)
+    x, mask, _ = tensors = OPERATORS["masks"].tensors(case, "cpu", 1)
+    for scale, right in ((1.0, False), (0.125, True), (0.25, False)):
+        y = (x.double() * scale).masked_fill(~mask, -math.inf).softmax(-1).bfloat16()
+        error = OPERATORS["masks"].error(case, tensors, y)
+        assert (error.value <= error.most) == right
+
+
+@pytest.mark.parametrize("asked", [FULL, OF_HEADS, ADDED, CAUSAL, SCALED])
 def test_a_softmax_without_its_mask_does_not_pass(asked: str):
     case = of_scores(asked, "float32", 9, 4 * 9 * 9 * 6)
     operator = OPERATORS["masks"]
@@ -186,10 +222,13 @@ def test_a_sum_and_a_copy_are_checked_bit_for_bit():
         ("masks", of_scores(OF_HEADS, "float32", 10, 2400), 2 * 2400 + 600),
         ("masks", of_scores(ADDED, "bfloat16", 10, 1200), 3 * 1200),
         ("masks", of_scores(CAUSAL, "float32", 10, 2400), 2400 + 6 * 55 * 4),
+        ("masks", of_scores(SCALED, "float32", 10, 2400), 2400 + 6 * 55 * 4),
         ("columns", of_shape(INNER, "float32", (3, 5, 4)), 480),
         ("backward", in_rows("softmax", "bfloat16", 8, 100), 3 * 1600),
         ("cross_entropy", in_rows(LOSS, "float32", 8, 100), 3200 + 64),
         ("cross_entropy", in_rows(GRADIENT, "float32", 8, 100), 6400 + 64),
+        ("cross_entropy", in_rows(TERMS, "float32", 8, 100), 2800 + 64),  # a row is ignored
+        ("cross_entropy", in_rows(TERMS_GRADIENT, "float32", 8, 100), 2800 + 3200 + 64),
         ("topk_softmax", in_rows("k=5", "bfloat16", 8, 100), 1600 + 8 * 5 * 10),
         ("sample", in_rows(WARM, "float32", 8, 100), 3200 + 64),
         ("attention", of_tokens(True, "bfloat16", 16, 8, 32, 16), 4 * 32 * 16 * 2),

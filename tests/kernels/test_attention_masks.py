@@ -1,0 +1,74 @@
+"""attention's masks: fitted and checked as torch's, which computes with them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+from kernels.attention_api import attention
+from tests.kernels.attention_cases import Shape, random
+
+SHAPE = Shape(2, 4, 2, 5, 9, 64)
+
+pytestmark = pytest.mark.filterwarnings("ignore:attention goes through")
+
+
+def test_a_mask_of_more_dimensions_loses_nothing():
+    x, seen = torch.randn(4, 5, 16), torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    compiled = torch.compile(attention, backend="eager")
+    for function in (scaled_dot_product_attention, attention, compiled):
+        with pytest.raises((RuntimeError, ValueError), match=r"broadcast|expand"):
+            function(x, x, x, seen)
+
+
+def test_a_mask_of_fewer_dimensions_is_broadcast():
+    query, key, value = random(SHAPE, torch.float32)
+    columns = torch.randn(SHAPE.keys)
+    for mask in (columns, columns > 0, torch.tensor(0.5), torch.tensor(True)):
+        rows = mask.expand(SHAPE.queries, SHAPE.keys)
+        expected = scaled_dot_product_attention(query, key, value, rows, enable_gqa=True)
+        assert_close(attention(query, key, value, mask), expected)
+        assert_close(attention(query[0], key[0], value[0], mask), expected[0])
+
+
+@pytest.mark.parametrize("dims", [2, 3, 4, 5])
+@pytest.mark.parametrize("variant", [causal_upper_left, causal_lower_right])
+def test_torchs_own_causal_masks_are_left_to_it(variant: Callable[[int, int], Tensor], dims: int):
+    query, key = torch.randn(2, 1, 3, 5, 16), torch.randn(2, 1, 3, 9, 16)
+    query, key = (t[(0,) * (5 - dims)] for t in (query, key))
+    mask = variant(5, 9)
+    expected = scaled_dot_product_attention(query, key, key, mask)
+    compiled = torch.compile(attention, backend="eager")
+    for function in (attention, compiled):
+        assert_close(function(query, key, key, mask), expected)
+    with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
+        attention(query, key, key, mask, is_causal=True)
+
+
+def test_autocast_casts_a_mask_as_well():
+    query, key, value = random(SHAPE, torch.float32)
+    mask = torch.randn(SHAPE.queries, SHAPE.keys).half()
+    with pytest.raises(TypeError, match=r"of torch\.bool, or of torch\.float32 to be added; got"):
+        attention(query, key, value, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
+        assert_close(attention(query, key, value, mask), expected)
+
+
+def test_a_masks_gradient_is_torchs():
+    query, key, value = random(SHAPE, torch.float32)
+    for shape in ((9,), (5, 9), (4, 1, 9)):
+        mask = torch.randn(shape, requires_grad=True)
+        rows = mask if mask.dim() > 1 else mask[None]
+        grads = [
+            torch.autograd.grad(y.square().sum(), mask)[0]
+            for y in (
+                attention(query, key, value, mask),
+                scaled_dot_product_attention(query, key, value, rows, enable_gqa=True),
+            )
+        ]
+        assert_close(*grads)
