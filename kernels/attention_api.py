@@ -243,7 +243,11 @@ def _check_mask(attn_mask: Tensor, query: Tensor, is_causal: bool) -> None:
 
 
 def _fitting(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """The mask with rows and columns, which torch's function wants and does not say."""
+    """The mask with rows and columns, which torch's function wants and does not say.
+
+    Keys are side by side: on CUDA its kernels read an element that is broadcast along them as if
+    there were others behind it.
+    """
     scores = (*query.shape[:-1], key.shape[-2])
     sizes = zip(reversed(attn_mask.shape), reversed(scores), strict=False)
     if attn_mask.dim() > len(scores) or any(m not in (1, n) for m, n in sizes):
@@ -251,7 +255,10 @@ def _fitting(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             f"attention expects an attn_mask that is broadcast to {scores}; got "
             f"{tuple(attn_mask.shape)}: pass one whose sizes, from the last on, are these or 1"
         )
-    return attn_mask if attn_mask.dim() > 1 else attn_mask.reshape(1, -1)
+    attn_mask = attn_mask if attn_mask.dim() > 1 else attn_mask.reshape(1, -1)
+    if attn_mask.shape[-1] == scores[-1] and attn_mask.stride(-1) == 1:
+        return attn_mask
+    return attn_mask.expand(*attn_mask.shape[:-1], scores[-1]).contiguous()
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:

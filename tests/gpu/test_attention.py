@@ -281,12 +281,36 @@ def test_what_torch_computes_is_checked_once(monkeypatch: pytest.MonkeyPatch):
         close(kernels.attention(*half), half)
 
 
-def test_a_mask_is_fitted_and_belongs_on_the_querys_gpu():
-    query, key, value = given(SHAPES[5])
-    columns = torch.randn(key.shape[2], device="cuda")
-    for mask in (columns.to(query.dtype), columns > 0, columns[:1] > -9, columns[0] > -9):
-        rows = mask.expand(query.shape[2], key.shape[2])
-        expected = scaled_dot_product_attention(query, key, value, rows, enable_gqa=True)
-        torch.testing.assert_close(kernels.attention(query, key, value, mask), expected)
-        with pytest.raises(ValueError, match=r"an attn_mask on cuda:0, as query; got one on cpu"):
-            kernels.attention(query, key, value, mask.cpu())
+@pytest.mark.parametrize("dtype", [*KINDS, torch.float32])
+@pytest.mark.parametrize("keys", [64, 65, 72])
+def test_a_mask_of_any_layout_is_seen(keys: int, dtype: torch.dtype):
+    query, key, value = tensors = given(Shape(2, 4, 2, 129, keys, 64), dtype)
+    scores = (2, 4, 129, keys)
+    for shape in (
+        (), (1,), (keys,), (129, 1), (129, keys), (1, 1, 1, keys), (2, 1, 129, 1), (2, 4, 1, 1)
+    ):  # fmt: skip
+        added = torch.randn(shape, device="cuda").to(dtype)
+        for mask in (added, added > -1):
+            full = mask.expand(scores)
+            several = [mask, full, full.mT.contiguous().mT]
+            full = full.repeat(1, 1, 1, 2)[..., ::2] if shape == (129, keys) else full
+            for other in (*several, full):
+                y = kernels.attention(query, key, value, other)
+                masked(y, tensors, full)
+
+
+def masked(y: Tensor, tensors: Tensors, mask: Tensor) -> None:
+    """Compare with softmax(q k^T / sqrt(d) + mask) v in float64."""
+    query, key, value = (t.double() for t in tensors)
+    key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
+    scores = query @ key.mT / math.sqrt(query.shape[3])
+    boolean = mask.dtype == torch.bool
+    scores = scores.masked_fill(~mask, -math.inf) if boolean else scores + mask.double()
+    expected = scores.softmax(-1).nan_to_num() @ value  # 0 where no key is seen
+    torch.testing.assert_close(y.double(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_a_mask_belongs_on_the_querys_gpu():
+    tensors = given(SHAPES[5])
+    with pytest.raises(ValueError, match=r"an attn_mask on cuda:0, as query; got one on cpu"):
+        kernels.attention(*tensors, torch.ones(65) > 0)

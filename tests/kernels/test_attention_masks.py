@@ -1,10 +1,12 @@
 """attention's masks: fitted and checked as torch's, which computes with them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
@@ -42,11 +44,13 @@ def test_torchs_own_causal_masks_are_left_to_it(variant: Callable[[int, int], Te
     query, key = (t[(0,) * (5 - dims)] for t in (query, key))
     mask = variant(5, 9)
     expected = scaled_dot_product_attention(query, key, key, mask)
+    torch._dynamo.reset()
     compiled = torch.compile(attention, backend="eager")
     for function in (attention, compiled):
         assert_close(function(query, key, key, mask), expected)
     with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
         attention(query, key, key, mask, is_causal=True)
+    torch._dynamo.reset()
 
 
 def test_autocast_casts_a_mask_as_well():
@@ -72,3 +76,23 @@ def test_a_masks_gradient_is_torchs():
             )
         ]
         assert_close(*grads)
+
+
+def test_torch_gets_keys_side_by_side(monkeypatch: pytest.MonkeyPatch):
+    given: list[Tensor] = []
+
+    def note(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, *others: Any, **told: Any):
+        given.append(mask)
+        return scaled_dot_product_attention(query, key, value, mask, *others, **told)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", note)
+    query, key, value = random(SHAPE, torch.float32)
+    full = torch.randn(2, 4, 5, 9)
+    for mask in (full[0, 0, 0, 0], full[..., :1], full.mT.contiguous().mT, full[:1, :1, :1], full):
+        expected = scaled_dot_product_attention(
+            query, key, value, mask.expand(full.shape).contiguous(), enable_gqa=True
+        )
+        given.clear()
+        assert_close(attention(query, key, value, mask), expected)
+        assert [(m.shape[-1], m.stride(-1)) for m in given] == [(9, 1)]
+    assert given[0] is full
