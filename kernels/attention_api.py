@@ -245,8 +245,8 @@ def _check_mask(attn_mask: Tensor, query: Tensor, is_causal: bool) -> None:
 def _fitting(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """The mask with rows and columns, which torch's function wants and does not say.
 
-    Keys are side by side: on CUDA its kernels read an element that is broadcast along them as if
-    there were others behind it.
+    Keys are side by side: where one element stood for all of them, torch 2.11 gave wrong results on
+    an H200, or a misaligned address.
     """
     scores = (*query.shape[:-1], key.shape[-2])
     sizes = zip(reversed(attn_mask.shape), reversed(scores), strict=False)
