@@ -21,7 +21,7 @@ PLANTED = "planted"  # a regime that is a fault for each tool to find
 OPERATORS = (
     "factors", "masks", "columns", "backward", "cross_entropy", "topk_softmax", "sample",
 )  # fmt: skip
-# And dealt rows of a few blocks, which use their rings again (experiments/wrapped.py).
+# And dealt rows that use their rings again: the widest, and of few blocks (experiments/wrapped.py).
 RINGS = "rings"
 # Regimes and operators: the table's rows are in this order.
 NAMES = (*REGIMES, RINGS, *OPERATORS)

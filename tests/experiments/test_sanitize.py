@@ -12,12 +12,13 @@ import typer
 
 from experiments import placed, sanitize
 from experiments.family.fingerprint import sha256_of
-from experiments.launches import Gpu, widest_dealt
+from experiments.launches import Case, Gpu, widest_dealt
 from experiments.layout import BY_NAME, LAYOUTS, Layout
 from experiments.sanitize import Run, judged
-from experiments.sanitized import FAULTS, FAULTS_FILE, cases, widest
+from experiments.sanitized import FAULTS, FAULTS_FILE, cases, named, widest
 from experiments.sanitizer import FILTERS, NAMES, OPERATORS, PLANTED, RINGS, TOOLS
 from experiments.tables import SANITIZER, read_csv, validated
+from experiments.wrapped import turns
 from kernels.cuda_compiler import program
 from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES
 from kernels.frontier.select import DEFAULT, MANY, table
@@ -26,6 +27,8 @@ from tests.commands import module
 from tests.experiments.raw import fingerprint
 from tests.experiments.test_sanitizer import RACE
 from tests.experiments.watched import FOUND, SILENT
+
+MOST_FILLED = 0.75  # of a ring, on average over all blocks: fewer fill none again
 
 H200 = Gpu(DEFAULT, 90, 132)
 A100 = Gpu("nvidia-a100", 80, 108)
@@ -53,12 +56,12 @@ def test_every_threshold_of_the_table_is_watched_from_both_sides():
 )  # fmt: skip
 def test_both_sides_of_the_widest_row_that_is_dealt_out_are_watched(dtype: str, layout: str):
     widest, step = widest_dealt(dtype, BY_NAME[layout], H200)
-    for regime, cols in (("chunks", widest), ("stream", widest + step)):
+    for name, cols in ((RINGS, widest), ("stream", widest + step)):
         (found,) = (
-            c for c in cases(regime, H200)
-            if (c.dtype, c.layout.name, c.cols) == (dtype, layout, cols)
+            c for c in named(name, H200)
+            if isinstance(c, Case) and (c.dtype, c.layout.name, c.cols) == (dtype, layout, cols)
         )  # fmt: skip
-        assert (found.rows, found.shape.regime) == (1, regime)
+        assert (found.rows, found.shape.regime) == (1, name if name == "stream" else "chunks")
 
 
 def test_every_shape_of_the_table_is_watched_in_every_dtype_that_it_serves():
@@ -83,9 +86,20 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     assert {c.layout for c in all_cases} == set(LAYOUTS)
     assert len(set(all_cases)) == len(all_cases)
     # racecheck follows every element: with 2.8e8 of them all runs took 257 s on an H200.
-    alone = {c for regime in ("chunks", "stream") for c in widest(regime, H200)}
+    alone = set(widest("stream", H200))
     assert sum(c.rows * c.cols for c in all_cases if c not in alone) < 3e8
-    assert sum(c.rows * c.cols for c in alone) < 8e7
+    assert sum(c.rows * c.cols for c in (*alone, *widest("chunks", H200))) < 8e7
+
+
+def test_rows_that_fill_all_rings_are_watched_where_rings_fill_again():
+    """Racecheck reports such chunks as they are shipped: it follows one lane of a warp."""
+    some = list(widest("chunks", H200))
+    assert some
+    assert set(some) <= {*named(RINGS, H200)}
+    assert not set(some) & {*cases("chunks", H200)}
+    blocks = H200.multiprocessors
+    assert min(turns(case, blocks) for case in some) > MOST_FILLED
+    assert max(turns(case, blocks) for case in cases("chunks", H200)) < MOST_FILLED
 
 
 def test_a_gpu_before_hopper_has_the_regimes_that_it_can_run():

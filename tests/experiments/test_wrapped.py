@@ -56,7 +56,7 @@ def test_turns_are_chunks_by_slots():
 
 
 def test_they_are_watched_by_a_name_of_their_own_where_there_are_any():
-    assert list(sanitized.named(RINGS, H200)) == CASES
+    assert [c for c in sanitized.named(RINGS, H200) if isinstance(c, Wrapped)] == CASES
     assert not any(isinstance(c, Wrapped) for c in sanitized.cases("chunks", H200))
     assert not list(wrapped.cases(Gpu("nvidia-a100", 80, 108)))
 
