@@ -72,11 +72,11 @@ def attention(
     Derivatives in forward mode, and torch.func's second ones, go by torch's composed way; second
     gradients of autograd want sdpa_kernel(SDPBackend.MATH) of torch.nn.attention around the call.
 
-    Raises TypeError for arguments of other types and a mask of a dtype that is neither bool, float32
-    nor theirs, RuntimeError for shapes, dtypes or devices of the three that do not belong together,
-    as torch's function does, ValueError for a scale that is not finite, a share that is none, a
-    mask beside ``is_causal`` or on another device, and, beside tensors of three or four dimensions,
-    a mask that does not fit; beside others torch's function checks that.
+    Raises TypeError for arguments of other types and a mask that is neither bool, float32 nor of
+    their dtype, RuntimeError for shapes, dtypes or devices of the three that do not belong
+    together, as torch's function does, ValueError for a scale that is not finite, a share that is
+    none, a mask beside ``is_causal`` or on another device, and, beside tensors of three or four
+    dimensions, a mask that does not fit; beside others torch's function checks that.
 
     Moves query and output once, key and value once for each block of queries, mostly from the L2:
     at least 2 B (H S_q + H_kv S_k) D elements, which times their size are the bytes. No score is
