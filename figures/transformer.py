@@ -124,11 +124,15 @@ def words(table: pd.DataFrame) -> list[str]:
         f"one copy of the logits in 16 bits takes {one['logits_bytes'] / 1e9:.2g} GB",
     ]
     for (operators, _), row in found[found["verdict"] != "reference"].iterrows():
-        parts.append(f"the curve of {operators} is {WORDS[row['verdict']]} torch's")
+        parts.append(WORDS[row["verdict"]].format(operators))
     return parts
 
 
-WORDS = {"same": "the same as", "different": "another than", "open": "not told apart from"}
+WORDS = {
+    "same": "the curve of {} is the same as torch's",
+    "different": "the curve of {} is another than torch's",
+    "open": "whether the curve of {} is torch's is open",
+}
 
 
 def main(

@@ -29,7 +29,7 @@ def test_a_trace_is_seen(before: bool):
     assert seen == [False] * 4
 
 
-def test_autocast_is_observed():
-    with torch.autocast("cuda", torch.bfloat16):
-        assert observed() == torch.is_autocast_enabled()
-        assert not traced()
+def test_autocast_is_observed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda: True)  # CUDA's, as in autocast
+    assert observed()
+    assert not traced()
