@@ -237,8 +237,9 @@ def _check_mask(attn_mask: Tensor, query: Tensor, is_causal: bool) -> None:
         )
     # Autocast casts the mask as well.
     if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) and not _cast(query):
+        added = " or ".join(map(str, dict.fromkeys((query.dtype, torch.float32))))
         raise TypeError(
-            f"attention takes an attn_mask of torch.bool, or of {query.dtype} to be added; got "
+            f"attention takes an attn_mask of torch.bool, or of {added} to be added; got "
             f"{attn_mask.dtype}: pass attn_mask.bool() or attn_mask.to({query.dtype})"
         )
 

@@ -53,6 +53,15 @@ def test_torchs_own_causal_masks_are_left_to_it(variant: Callable[[int, int], Te
     torch._dynamo.reset()
 
 
+def test_a_refusal_names_every_dtype_that_is_added():
+    query, key, value = random(SHAPE, torch.bfloat16)
+    mask = torch.zeros(SHAPE.queries, SHAPE.keys)
+    assert attention(query, key, value, mask).dtype == torch.bfloat16
+    words = r"or of torch\.bfloat16 or torch\.float32 to be added; got torch\.float16: pass"
+    with pytest.raises(TypeError, match=words):
+        attention(query, key, value, mask.half())
+
+
 def test_autocast_casts_a_mask_as_well():
     query, key, value = random(SHAPE, torch.float32)
     mask = torch.randn(SHAPE.queries, SHAPE.keys).half()
