@@ -79,6 +79,7 @@ def train(
         with precision(device):
             loss = operators.cross_entropy(model(tokens, operators), following)
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.longest_gradient)
         optimiser.step()
         optimiser.zero_grad()
         slow_start.step()

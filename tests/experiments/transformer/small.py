@@ -13,7 +13,7 @@ from experiments.transformer.plan import Plan
 SIZE = Size(layers=2, heads=2, width=16, context=12, vocabulary=64)
 PLAN = Plan(
     SIZE, batch=4, steps=8, warm_up=2, seeds=(1, 2), batches=(1, 3), prompt=5, generated=4,
-    repeats=2, generations=2, learning_rate=0.03,
+    repeats=2, generations=2, learning_rate=0.03, longest_gradient=1.5,
 )  # fmt: skip
 TEXT = torch.randint(64, (200,), generator=torch.Generator().manual_seed(5))
 SETS = (TORCH, OURS)

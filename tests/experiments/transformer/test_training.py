@@ -47,7 +47,7 @@ def test_a_step_is_that_of_adam_at_a_rate_that_rises():
     torch.manual_seed(run.seed)
     model = Transformer(PLAN.size)
     optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95))
-    wanted = []
+    wanted, cut = [], []
     for step, (tokens, following) in enumerate(batches(TEXT, PLAN, run), start=1):
         for group in optimiser.param_groups:
             group["lr"] = PLAN.learning_rate * min(1.0, step / PLAN.warm_up)
@@ -55,7 +55,15 @@ def test_a_step_is_that_of_adam_at_a_rate_that_rises():
         wanted.append(loss.item())
         optimiser.zero_grad()  # a step has its own gradients alone
         loss.backward()
+        norm = torch.cat(
+            [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        ).norm()
+        cut.append(bool(norm > PLAN.longest_gradient))
+        for p in model.parameters():
+            assert p.grad is not None
+            p.grad *= PLAN.longest_gradient / max(float(norm), PLAN.longest_gradient)
         optimiser.step()
+    assert set(cut) == {False, True}
     torch.testing.assert_close(losses(TORCH, run), torch.tensor(wanted), rtol=1e-6, atol=0)
 
 
