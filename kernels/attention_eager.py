@@ -32,6 +32,8 @@ ALIGNED = 16  # bytes; Triton compiles another kernel for a pointer at no multip
 # Calls that torch's function has computed after all checks, none of which asks for more of them:
 # whether it has to be told that heads share.
 _BY_TORCH: dict[Any, bool] = {}
+# What Triton has compiled, by all that it compiles for.
+_KERNELS: dict[Any, Any] = {}
 
 
 @wraps(attention_api.attention)
@@ -78,6 +80,11 @@ def _lie(*tensors: Tensor) -> tuple[Any, ...]:
     return tuple((t.dtype, t.shape, t.stride(), t.get_device()) for t in tensors)
 
 
+def _kind(number: int) -> tuple[bool, bool, bool]:
+    """What Triton may compile an integer's value in for: a kernel of others is another one."""
+    return number == 1, number % ALIGNED == 0, number.bit_length() > 31
+
+
 def _launched(
     query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None
 ) -> Tensor | None:
@@ -120,16 +127,27 @@ def _prepare(
     """The launch of triton_attention.attention for tensors that lie as these."""
     batches, heads, queries, dim = query.shape
     tile = rule(queries, dim, attention_api._shared(query.get_device()))
-    beside = (
+    numbers = (
         *strides(query), *strides(key), *strides(value), *strides(out), queries, key.shape[2],
-        heads, heads // key.shape[1], attention_api._factor(query, scale) * LOG2E,
+        heads, heads // key.shape[1],
     )  # fmt: skip
+    beside = (*numbers, attention_api._factor(query, scale) * LOG2E)
     constants = triton_attention._constants(tile, dim, is_causal)
     grid = (tile.programs(queries) * batches * heads, 1, 1)
-    compiler: Any = triton_attention._attention
-    kernel = compiler.warmup(
-        query, key, value, out, *beside, **constants, grid=grid,
-        num_warps=tile.warps, num_stages=tile.stages,
+    # Triton compiles another kernel for another of these, or less often; asked, it takes longer to
+    # find one than all else here, and texts grow by a token a call.
+    kind = (
+        *(query.get_device(), query.dtype, tile, *constants.values()),
+        *(t.data_ptr() % ALIGNED == 0 for t in (query, key, value)), *map(_kind, numbers),
     )  # fmt: skip
+    if (kernel := _KERNELS.get(kind)) is None:
+        compiler: Any = triton_attention._attention
+        kernel = compiler.warmup(
+            query, key, value, out, *beside, **constants, grid=grid,
+            num_warps=tile.warps, num_stages=tile.stages,
+        )  # fmt: skip
+        if len(_KERNELS) >= KEPT:
+            _KERNELS.clear()
+        _KERNELS[kind] = kernel
     run, given = kernel[grid], (*beside, *constants.values())
     return lambda stream, *pointers: run(*pointers, *given, stream=stream)

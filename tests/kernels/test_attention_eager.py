@@ -38,33 +38,37 @@ NAMES = (
 class Compiled:
     """A kernel of Triton's as its launch is used: bound to a grid, then given all arguments."""
 
-    def __init__(self, seen: list[str], tensors: tuple[Tensor, ...], **told: Any):
+    def __init__(self, seen: list[str], given: tuple[Any, ...], **told: Any):
         seen.append("bound")
-        self.seen, self.told = seen, told
-        self.lie = [
-            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in tensors
-        ]
+        self.seen, self.told, self.dtype = seen, told, given[0].dtype
+        self.places = [t.data_ptr() % 16 == 0 for t in given[:4]]
+        self.numbers = compiled_for(given[4:])
 
     def __getitem__(self, grid: tuple[int, int, int]) -> Any:
-        query = self.lie[0]
-        blocks = -(-query.shape[2] // self.told["QUERIES"])
-        assert grid == (blocks * query.shape[0] * query.shape[1], 1, 1) == self.told["grid"]
-
-        def run(*arguments: Any, stream: int) -> None:
+        def run(*given: Any, stream: int) -> None:
             assert stream == 77
             self.seen.append("run")
+            assert [place % 16 == 0 for place in given[:4]] == self.places
+            told = dict(zip(NAMES, given[4:], strict=True))
+            assert compiled_for(given[4 : 4 + len(NAMES) - 4]) == self.numbers
+            assert {name: self.told[name] for name in NAMES[-4:]} == {
+                n: told[n] for n in NAMES[-4:]
+            }
+            queries, keys, heads = told["queries"], told["keys"], told["heads"]
+            blocks = -(-queries // told["QUERIES"])
+            assert grid[0] % (blocks * heads) == 0
+            assert grid[1:] == (1, 1)
+            batches = grid[0] // (blocks * heads)
             query, key, value, out = (
-                at(place, like) for place, like in zip(arguments[:4], self.lie, strict=True)
-            )
-            told = dict(zip(NAMES, arguments[4:], strict=True))
-            assert (told["queries"], told["keys"]) == (query.shape[2], key.shape[2])
-            assert (told["heads"], told["group"]) == (
-                query.shape[1],
-                query.shape[1] // key.shape[1],
-            )
-            for name, t in zip(OPERANDS, (query, key, value, out), strict=True):
-                steps = [told[f"{name}_{step}"] for step in STEPS]
-                assert steps == [t.stride(i) if t.shape[i] > 1 else 0 for i in range(3)]
+                at(place, torch.empty_strided(
+                    (batches, of, rows, told["DIM"]), (*(told[f"{name}_{s}"] for s in STEPS), 1),
+                    dtype=self.dtype, device="meta",
+                ))
+                for place, name, of, rows in zip(
+                    given[:4], OPERANDS, (heads, *[heads // told["group"]] * 2, heads),
+                    (queries, keys, keys, queries), strict=True,
+                )
+            )  # fmt: skip
             scale = told["scale"] / triton_attention.LOG2E
             y = torch.nn.functional.scaled_dot_product_attention(
                 query.double(), key.double(), value.double(), scale=scale,
@@ -75,6 +79,11 @@ class Compiled:
         return run
 
 
+def compiled_for(numbers: tuple[Any, ...]) -> list[Any]:
+    """What Triton may have compiled in of integers; of a float nothing."""
+    return [(n == 1, n % 16 == 0) if isinstance(n, int) else float for n in numbers]
+
+
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was bound, run, or went by ``attention_api.attention``."""
@@ -83,7 +92,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     class Kernel:
         @staticmethod
         def warmup(*arguments: Any, **told: Any) -> Compiled:
-            return Compiled(seen, arguments[:4], **told)
+            return Compiled(seen, arguments, **told)
 
     def slow(*arguments: Any, **told: Any) -> Tensor:
         seen.append("api")
@@ -108,6 +117,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(prepared, "relaxed", nullcontext)
     monkeypatch.setattr(prepared, "THREAD", prepared._Thread())
     monkeypatch.setattr(attention_eager, "_BY_TORCH", {})
+    monkeypatch.setattr(attention_eager, "_KERNELS", {})
     monkeypatch.setattr(unwatched, "DENSE", {torch._C._dispatch_keys(torch.zeros(1)).raw_repr()})
     return seen
 
@@ -130,13 +140,34 @@ def test_it_is_what_users_call():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_the_second_call_runs_what_the_first_bound(seen: list[str], dtype: torch.dtype):
-    several: tuple[dict[str, Any], ...] = ({}, {"is_causal": True}, {"scale": 0.25})
-    for asked in several:
+    several: tuple[tuple[dict[str, Any], bool], ...] = (
+        ({}, True), ({"is_causal": True}, True), ({"scale": 0.25}, False),
+    )  # fmt: skip
+    for asked, anew in several:
         for shape in (SHAPE, Shape(1, 2, 1, 200, 17, 128)):
             seen.clear()
             for _ in range(3):
                 right(random(shape, dtype), **asked)
-            assert seen == ["bound", "run", "run", "run"]
+            assert seen == ["bound"] * anew + ["run", "run", "run"]
+
+
+def test_a_text_that_grows_asks_for_no_other_kernel(seen: list[str]):
+    for length in (*range(2, 36), 36):
+        right(random(Shape(2, 4, 2, length, length, 64), torch.bfloat16), is_causal=True)
+    assert seen.count("bound") == 2  # Triton may compile another one for multiples of 16
+    for length in (1, 63, 64, 65, 129):
+        right(random(Shape(2, 4, 2, length, length, 64), torch.bfloat16), is_causal=True)
+    assert seen.count("bound") <= 2 + 3
+    assert seen.count("run") == 40
+
+
+def test_few_kernels_are_remembered(seen: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attention_eager, "KEPT", 2)
+    for dtype in (torch.float16, torch.bfloat16):
+        for causal in (False, True):
+            right(random(SHAPE, dtype), is_causal=causal)
+    assert seen == ["bound", "run"] * 4
+    assert len(attention_eager._KERNELS) == 2
 
 
 def test_what_lies_otherwise_is_bound_by_itself(seen: list[str]):
@@ -146,11 +177,14 @@ def test_what_lies_otherwise_is_bound_by_itself(seen: list[str]):
     off = memory[1:].view(query.shape).copy_(query)
     assert off.data_ptr() % 16
     value = value.transpose(1, 2).contiguous().transpose(1, 2)  # as key does not lie
-    for other in (query, beside, off, query[:, :2]):
+    uneven = torch.zeros(*query.shape[:3], 68, dtype=query.dtype)[..., :64].copy_(query)
+    for other, anew in (
+        (query, True), (beside, False), (off, True), (query[:, :2], True), (uneven, True)
+    ):  # fmt: skip
         seen.clear()
         right((other, key, value))
         right((other.clone() if other is query else other, key, value))
-        assert seen == ["bound", "run", "run"]
+        assert seen == ["bound"] * anew + ["run", "run"]
 
 
 def test_what_is_no_single_launch_goes_the_long_way(
