@@ -105,7 +105,7 @@ CHUNKS = (
 DEEP_CHUNKS = ((1024, 13, 4, 16, 2, 6), (2048, 6, 4, 16, 1, 3))
 DEEP_VECTORS = 2**18
 STAGED_BLOCKS, STAGED_THREADS, STAGED_LEAST_ROWS = (1, 2, 4, 8, 16), (128, 256, 512), 32
-STAGED_HELD = (2, 16)  # vectors of a thread, of many rows
+STAGED_HELD = (2, 17)  # vectors of a thread, of many rows
 STAGED_REGISTERS = (32, 40)  # of a thread, so that it has no or few spills
 # Bytes: of a multiprocessor, and what a block takes of it beside its share (the GPU's 1 KB, pairs).
 SHARED, BLOCK_SHARED = 228 * 1024, 2048

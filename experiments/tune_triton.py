@@ -2,7 +2,8 @@
 
     python -m experiments.tune_triton --out kernels/triton/tables/nvidia-h200.json --log tune.csv
 
-As experiments.tune does for the frontier's.
+As experiments.tune does for the frontier's.  All that was tried is kept beside the table; --cols
+measures some widths and leaves the table as it is.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from rich.progress import track
 from experiments import timer
 from experiments.pool import pool
 from experiments.tune import measure
-from experiments.tuning import fastest_first, write_table
+from experiments.tuning import fastest_first, keep, write_table
 from kernels.frontier.select import MANY
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -88,37 +89,45 @@ def compiled(shape: Shape, dtype: str, cols: int) -> str:
 def main(
     out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
     log: Annotated[Path, typer.Option(help="all candidates, a CSV")] = Path("results/tune.csv"),
+    cols: Annotated[list[int], typer.Option(help="only these widths, no table")] = [],  # noqa: B006
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
+    known = sorted({c + e for c in WIDTHS for e in (False, True)})
+    if odd := [each for each in cols if each not in known]:
+        raise typer.BadParameter(
+            f"{odd[0]} columns are not measured; known: {', '.join(map(str, known))}"
+        )
     gpu = torch.cuda.get_device_properties(0)
     out = out or TABLES / f"{slug(gpu.name)}.json"
     limits = gpu.multi_processor_count, gpu.max_threads_per_multi_processor
     asked: dict[tuple[str, bool, int], list[Shape]] = {}
     for dtype in DTYPES:
         size = ELEMENT_BYTES[dtype]
-        for edges, cols in ((e, c + e) for e in (False, True) for c in WIDTHS):
-            if edges or cols * size % VECTOR_BYTES == 0:
-                request = Request(dtype, cols, edges, *limits)
-                shapes = [s for s in candidates(cols, size, edges) if possible(s, request)]
-                asked[dtype, edges, cols] = list(dict.fromkeys(shapes))
+        for edges, width in ((e, c + e) for e in (False, True) for c in WIDTHS):
+            if (edges or width * size % VECTOR_BYTES == 0) and (not cols or width in cols):
+                request = Request(dtype, width, edges, *limits)
+                shapes = [s for s in candidates(width, size, edges) if possible(s, request)]
+                asked[dtype, edges, width] = list(dict.fromkeys(shapes))
     # Widths share compilations.
     jobs = {
-        (dtype, *specialise(shape, cols, ELEMENT_BYTES[dtype], edges).key): (shape, dtype, cols)
-        for (dtype, edges, cols), shapes in asked.items()
+        (dtype, *specialise(shape, width, ELEMENT_BYTES[dtype], edges).key): (shape, dtype, width)
+        for (dtype, edges, width), shapes in asked.items()
         for shape in shapes
     }
     with pool("cuda") as processes:
         for failure in filter(None, processes.map(compiled, *zip(*jobs.values(), strict=True))):
             print(failure)
     flush, entries, rows = timer.Flush("cuda"), [], []
-    for (dtype, edges, cols), shapes in track(asked.items(), "tuning"):
-        point = {"dtype": dtype, "edges": edges, "cols": cols}
-        told = fastest_first(point, measure(dtype, MANY, cols, shapes, flush, run))
+    for (dtype, edges, width), shapes in track(asked.items(), "tuning"):
+        point = {"dtype": dtype, "edges": edges, "cols": width}
+        told = fastest_first(point, measure(dtype, MANY, width, shapes, flush, run))
         rows += told
         entries += told[:1]
         log.parent.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(rows).to_csv(log, index=False)
-    write_table(out, entries)
+    if not cols:
+        write_table(out, entries)
+    keep(out, rows)
     print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
 
 
