@@ -60,7 +60,7 @@ def fastest_first(
     return [
         {
             **point, "regime": shape.regime, "sizes": list(shape.sizes), "raw": shape.raw,
-            **shape.unusual,
+            **getattr(shape, "unusual", {}),  # Triton's shapes say all that they are
             f"fraction_of_{of}": round(value, 4),
         }
         for shape, value in sorted(found.items(), key=lambda item: -item[1])

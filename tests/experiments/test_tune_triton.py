@@ -1,0 +1,92 @@
+"""What tuning of Triton's kernels writes: the fastest of each width, and beside it all tried."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import typer
+
+from experiments import tune_triton, tuning
+from experiments.tried import beside
+from kernels.triton import _select
+from kernels.triton._select import Request, Shape
+from tests.experiments.test_tune import Gpu
+
+SLOW = "held"
+
+
+class Gpus(Gpu):
+    max_threads_per_multi_processor = 2048
+
+
+class Compiles:
+    """A pool in which nothing fails."""
+
+    def __enter__(self) -> "Compiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, _: Any, *arguments: Any) -> list[str]:
+        return [""] * len(arguments[0])
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the table is to be; of two shapes that differ in their regime held is the slower."""
+
+    def measure(dtype: str, rows: int, cols: int, shapes: list[Shape], *_: Any) -> dict[Any, float]:
+        return {s: 0.5 + (s.regime != SLOW) / 4 + len(s.sizes) / 100 for s in shapes}
+
+    monkeypatch.setattr(tune_triton.torch.cuda, "get_device_properties", lambda _: Gpus)
+    monkeypatch.setattr(tune_triton.timer, "Flush", lambda _: None)
+    monkeypatch.setattr(tune_triton, "pool", lambda _: Compiles())
+    monkeypatch.setattr(tune_triton, "measure", measure)
+    assert tuning.torch is tune_triton.torch
+    return tmp_path / "tables" / "nvidia-h200.json"
+
+
+def test_the_fastest_of_each_width_is_what_rows_then_go_by(
+    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = tmp_path / "log.csv"
+    tune_triton.main(tuned, log)
+    found, told = json.loads(tuned.read_text()), pd.read_csv(log)
+    assert len(found["entries"]) == len(told.groupby(["dtype", "edges", "cols"]))
+    kept = pd.read_csv(beside(tuned))
+    assert kept.drop(columns="code_commit").equals(told)
+    assert set(kept["code_commit"]) == {found["code_commit"]}
+    for _, some in told.groupby(["dtype", "edges", "cols"]):
+        assert some["fraction_of_copy"].is_monotonic_decreasing
+        assert not some.duplicated(["regime", "sizes", "raw"]).any()
+
+    monkeypatch.setattr(_select, "TABLES", tuned.parent)
+    _select.table.cache_clear()
+    try:
+        for cols, edges in ((151_936, False), (100_003, True)):
+            shape = _select.select(Request("bfloat16", cols, edges, 132, 2048), "nvidia-h200")
+            assert shape.regime == "grid"
+        narrow = _select.select(Request("float32", 65, True, 132, 2048), "nvidia-h200")
+        assert narrow.regime == "held"
+    finally:
+        _select.table.cache_clear()
+
+
+def test_some_widths_leave_the_table(tuned: Path, tmp_path: Path):
+    tuned.parent.mkdir()
+    tuned.write_text("as it was")
+    log = tmp_path / "log.csv"
+    tune_triton.main(tuned, log, [65, 131_072])
+    assert tuned.read_text() == "as it was"
+    for told in (pd.read_csv(log), pd.read_csv(beside(tuned))):
+        assert set(zip(told["cols"], told["edges"], strict=True)) == {(65, True), (131_072, False)}
+        assert set(told["dtype"]) == {"float32", "float16", "bfloat16"}
+
+
+def test_a_width_that_is_not_measured_is_refused(tuned: Path, tmp_path: Path):
+    with pytest.raises(typer.BadParameter, match="66 columns are not measured; known: 64, 65, 128"):
+        tune_triton.main(tuned, tmp_path / "log.csv", [65, 66])
+    assert not list(tmp_path.iterdir())
