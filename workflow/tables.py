@@ -88,8 +88,9 @@ def limits(source: str) -> list[str]:
 def tried_shapes(source: str) -> list[str]:
     """What tuning tried on the GPU of ``source``, where that is kept."""
     # As experiments.tried has it, which takes a second to import.
-    path = f"kernels/frontier/tables/{gpu_of(source)}.tried.csv.gz"
-    return [path] if Path(path).exists() else []
+    folders = (Path(f"kernels/{kind}/tables") for kind in ("frontier", "triton"))
+    paths = (folder / f"{gpu_of(source)}.tried.csv.gz" for folder in folders)
+    return [str(path) for path in paths if path.exists()]
 
 
 def made(source: str, *names: str) -> list[str]:
