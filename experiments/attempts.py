@@ -3,7 +3,7 @@
     python -m experiments.attempts goals.csv --gpu nvidia-h200 --hardware hardware.json
 
 And what serves these rows now: where that is not the fastest tried, they go by another entry of the
-table, as rows that are few go by few rows, or by rows that lie alike.  Triton's tables have one
+table, as rows that are few go by few rows, or by rows that lie alike.  Of Triton's a table has one
 entry a width.
 """
 
@@ -24,7 +24,6 @@ from kernels.frontier.plans import Plan
 from kernels.frontier.select import TABLES, Request, select, shape_of
 from kernels.registry import ELEMENT_BYTES
 from kernels.triton import _select as triton
-from kernels.triton._rows import VECTOR_BYTES
 
 GOALS, TRITON = (1, 2, 3), 5  # of copy speed, of peers and of few rows; of Triton
 BEST = 3
@@ -105,29 +104,22 @@ def _cells(row: dict[str, Any], table: pd.DataFrame, gpu: On) -> list[str]:
 
 
 def told_of_triton(goals: pd.DataFrame, table: pd.DataFrame) -> str:
-    """The same of Triton's kernels, of which ``table`` has what tune_triton keeps; '' without."""
+    """The same of Triton's kernels, of which ``table`` has what was tried; '' without."""
     mine = goals[(goals["goal"] == TRITON) & goals["outcome"].isin(["missed", "open"])]
     if table.empty or mine.empty:
         return ""
     lines = ["", *head(TRITON_HEADS)]
     for row in mine.drop_duplicates(["dtype", "rows", "cols"]).to_dict("records"):
-        edges = row["cols"] * ELEMENT_BYTES[row["dtype"]] % VECTOR_BYTES != 0
-        some = table[(table["dtype"] == row["dtype"]) & (table["edges"] == edges)]
-        # As shapes are selected: at the next width, or at the widest.
-        width = some.loc[some["cols"] >= row["cols"], "cols"].min()
-        some = some[some["cols"] == (some["cols"].max() if pd.isna(width) else width)]
-        best = some.sort_values("fraction_of_copy", ascending=False).head(BEST)
+        edges = BY_NAME[CONTIGUOUS].edges(row["cols"], ELEMENT_BYTES[row["dtype"]])
+        found = tried.at(table, row["dtype"], edges, row["rows"], row["cols"])
         shapes = [
-            " ".join(filter(None, (
-                e["regime"], "x".join(map(str, json.loads(e["sizes"]))), "raw" * e["raw"],
-                f"{e['fraction_of_copy']:.3f}",
-            )))
-            for e in best.to_dict("records")
-        ]  # fmt: skip
-        at = "–" if some.empty else f"{some['cols'].iloc[0]:,}, {some['code_commit'].iloc[0][:7]}"
+            f"{' '.join([e['regime'], 'x'.join(map(str, e['sizes']))]).strip()}"
+            f"{' raw' * e['raw']} {e['fraction_of_copy']:.3f}"
+            for e in found.head(BEST).to_dict("records")
+        ]
         lines.append(line([
             f"{row['dtype']} {row['rows']:,} x {row['cols']:,}",
-            f"{row['value']:.3f}: {row['statement']}", at, "; ".join(shapes) or "–",
+            f"{row['value']:.3f}: {row['statement']}", _tuned_at(found), "; ".join(shapes) or "–",
         ]))  # fmt: skip
     return "\n".join([*lines, ""])
 
@@ -153,8 +145,7 @@ def main(
         raise typer.Exit(2) from error
     if len(table):
         print(told(goals, table, On.of(gpu, hardware)), end="")
-    if (path := tried.beside(triton.TABLES / f"{gpu}.json")).exists():
-        print(told_of_triton(goals, pd.read_csv(path)), end="")
+    print(told_of_triton(goals, tried.read(tried.beside(triton.TABLES / f"{gpu}.json"))), end="")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Every shape that tuning tried, beside the table of the fastest: tables/<gpu>.tried.csv.gz.
 
 A row for each number of rows, width and shape: the fraction of copy that it reached, and of which
-commit.  Points that are measured again leave their earlier rows.
+commit.  Points that are measured again leave their earlier rows.  Of Triton's shapes the columns of
+USUAL say nothing.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,7 @@ def read(path: Path) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
     found = pd.read_csv(path, dtype={"rows": "Int64"})
-    sizes = found["sizes"].map(lambda text: [int(n) for n in text.strip("[]").split(",")])
-    return found.assign(sizes=sizes)
+    return found.assign(sizes=found["sizes"].map(json.loads))
 
 
 def keep(path: Path, told: Iterable[Mapping[str, Any]], commit: str) -> pd.DataFrame:

@@ -3,7 +3,7 @@
     python -m experiments.tune_triton --out kernels/triton/tables/nvidia-h200.json --log tune.csv
 
 As experiments.tune does for the frontier's.  All that was tried is kept beside the table; --cols
-measures some widths and leaves the table as it is.
+measures some widths, leaves the table as it is, and of the others what was tried before.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,12 @@ import torch
 import typer
 from rich.progress import track
 
-from experiments import timer
+from experiments import timer, tried
+from experiments.hardware import commit
 from experiments.pool import pool
 from experiments.tune import measure
-from experiments.tuning import fastest_first, keep, write_table
+from experiments.tuning import fastest_first, write_table
+from kernels.frontier.plans import EDGES
 from kernels.frontier.select import MANY
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -127,7 +129,8 @@ def main(
         pd.DataFrame(rows).to_csv(log, index=False)
     if not cols:
         write_table(out, entries)
-    keep(out, rows)
+    points = ({**row, "rows": None, "edges": EDGES[row["edges"]]} for row in rows)
+    tried.keep(tried.beside(out), points, commit())
     print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
 
 

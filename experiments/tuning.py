@@ -93,15 +93,10 @@ def of_widths(
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(every).to_csv(log, index=False)
     write_table(out, entries)
-    keep(out, every)
-    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
-
-
-def keep(out: Path, every: Sequence[Mapping[str, Any]]) -> None:
-    """Write all that was tried for the table ``out`` beside it, with the present commit."""
     packed: Any = {"method": "gzip", "mtime": 0}
     told = pd.DataFrame(every).assign(code_commit=commit())
     told.to_csv(beside(out), index=False, compression=packed)
+    print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 
 def write_table(out: Path, entries: Sequence[Mapping[str, Any]], code: str = "") -> None:

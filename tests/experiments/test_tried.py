@@ -124,14 +124,14 @@ def test_the_three_fastest_in_triton_are_told_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     shapes = [
-        (2**17, "grid", "[8, 16, 2]", True, 0.91), (2**18, "grid", "[12, 16, 1]", True, 0.87),
-        (2**18, "online", "[]", False, 0.6), (2**18, "grid", "[16, 8, 2]", False, 0.88),
-        (2**18, "grid", "[8, 8, 4]", True, 0.5),
+        (2**17, "grid", [8, 16, 2], True, 0.91), (2**18, "grid", [12, 16, 1], True, 0.87),
+        (2**18, "online", [], False, 0.6), (2**18, "grid", [16, 8, 2], False, 0.88),
+        (2**20, "grid", [8, 8, 4], True, 0.5),
     ]  # fmt: skip
-    table = pd.DataFrame(
-        shapes, columns=["cols", "regime", "sizes", "raw", "fraction_of_copy"]
-    ).assign(dtype="bfloat16", edges=False, code_commit="c" * 40)
-    table.to_csv(tried.beside(tmp_path / f"{DEFAULT}.json"), index=False)
+    point = {"dtype": "bfloat16", "edges": "none", "rows": None}
+    names = ("cols", "regime", "sizes", "raw", "fraction_of_copy")
+    told_of = [{**point, **dict(zip(names, shape, strict=True))} for shape in shapes]
+    table = tried.keep(tried.beside(tmp_path / f"{DEFAULT}.json"), told_of, "c" * 40)
     path = tmp_path / "goals.csv"
     pd.DataFrame([
         goal(), goal(goal=5, cols=151_936), goal(goal=5, cols=2**20, outcome="open"),
@@ -142,9 +142,10 @@ def test_the_three_fastest_in_triton_are_told_too(
     told = capsys.readouterr().out.split("| where, in Triton |")[1].splitlines()[2:]
     best = "grid 16x8x2 0.880; grid 12x16x1 raw 0.870; online 0.600"
     assert told == [
-        f"| bfloat16 512 x 151,936 | 0.900: fraction | 262,144, ccccccc | {best} |",
-        f"| bfloat16 512 x 1,048,576 | 0.900: fraction | 262,144, ccccccc | {best} |",
-        "| bfloat16 512 x 100,003 | 0.900: fraction | – | – |",
+        f"| bfloat16 512 x 151,936 | 0.900: fraction | many x 262,144, ccccccc | {best} |",
+        "| bfloat16 512 x 1,048,576 | 0.900: fraction | many x 1,048,576, ccccccc "
+        "| grid 8x8x4 raw 0.500 |",
+        "| bfloat16 512 x 100,003 | 0.900: fraction | in no run that is kept | – |",
     ]
     assert attempts.told_of_triton(pd.DataFrame([goal()]), table) == ""
 

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import typer
 
-from experiments import tune_triton, tuning
+from experiments import tried, tune_triton, tuning
 from experiments.tried import beside
 from kernels.triton import _select
 from kernels.triton._select import Request, Shape
-from tests.experiments.test_tune import Gpu
+from tests.experiments.test_tune import Gpu, Processes
 
 SLOW = "held"
 
@@ -21,16 +21,10 @@ class Gpus(Gpu):
     max_threads_per_multi_processor = 2048
 
 
-class Compiles:
-    """A pool in which nothing fails."""
+class Compiles(Processes):
+    """A pool in which no call says what failed."""
 
-    def __enter__(self) -> "Compiles":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def map(self, _: Any, *arguments: Any) -> list[str]:
+    def map(self, _: Any, *arguments: Any) -> list[Any]:
         return [""] * len(arguments[0])
 
 
@@ -56,8 +50,12 @@ def test_the_fastest_of_each_width_is_what_rows_then_go_by(
     tune_triton.main(tuned, log)
     found, told = json.loads(tuned.read_text()), pd.read_csv(log)
     assert len(found["entries"]) == len(told.groupby(["dtype", "edges", "cols"]))
-    kept = pd.read_csv(beside(tuned))
-    assert kept.drop(columns="code_commit").equals(told)
+    kept = tried.read(beside(tuned))
+    assert len(kept) == len(told)
+    assert kept["rows"].isna().all()
+    assert kept["fraction_of_copy"].tolist() == told["fraction_of_copy"].tolist()
+    assert (kept["edges"] == "edges").tolist() == told["edges"].tolist()
+    assert [] in kept["sizes"].tolist()
     assert set(kept["code_commit"]) == {found["code_commit"]}
     for _, some in told.groupby(["dtype", "edges", "cols"]):
         assert some["fraction_of_copy"].is_monotonic_decreasing
@@ -75,15 +73,21 @@ def test_the_fastest_of_each_width_is_what_rows_then_go_by(
         _select.table.cache_clear()
 
 
-def test_some_widths_leave_the_table(tuned: Path, tmp_path: Path):
-    tuned.parent.mkdir()
-    tuned.write_text("as it was")
+def test_some_widths_leave_the_table_and_what_was_tried_of_others(
+    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     log = tmp_path / "log.csv"
+    tune_triton.main(tuned, log)
+    table, before = tuned.read_text(), tried.read(beside(tuned))
+    monkeypatch.setattr(tune_triton, "commit", lambda: "later")
     tune_triton.main(tuned, log, [65, 131_072])
-    assert tuned.read_text() == "as it was"
-    for told in (pd.read_csv(log), pd.read_csv(beside(tuned))):
-        assert set(zip(told["cols"], told["edges"], strict=True)) == {(65, True), (131_072, False)}
-        assert set(told["dtype"]) == {"float32", "float16", "bfloat16"}
+    assert tuned.read_text() == table
+    told = pd.read_csv(log)
+    assert set(zip(told["cols"], told["edges"], strict=True)) == {(65, True), (131_072, False)}
+    assert set(told["dtype"]) == {"float32", "float16", "bfloat16"}
+    kept = tried.read(beside(tuned))
+    assert len(kept) == len(before)
+    assert set(kept.loc[kept["code_commit"] == "later", "cols"]) == {65, 131_072}
 
 
 def test_a_width_that_is_not_measured_is_refused(tuned: Path, tmp_path: Path):

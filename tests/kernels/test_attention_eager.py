@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,6 +17,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.runtime.jit import native_specialize_impl
 
 import kernels
 from kernels import attention_api, attention_eager, prepared, unwatched
@@ -38,6 +40,8 @@ NAMES = (
 class Compiled:
     """A kernel of Triton's as its launch is used: bound to a grid, then given all arguments."""
 
+    batches: ClassVar[int]  # of the call
+
     def __init__(self, seen: list[str], given: tuple[Any, ...], **told: Any):
         seen.append("bound")
         self.seen, self.told, self.dtype = seen, told, given[0].dtype
@@ -56,12 +60,11 @@ class Compiled:
             }
             queries, keys, heads = told["queries"], told["keys"], told["heads"]
             blocks = -(-queries // told["QUERIES"])
-            assert grid[0] % (blocks * heads) == 0
-            assert grid[1:] == (1, 1)
-            batches = grid[0] // (blocks * heads)
+            assert grid == (blocks * heads * self.batches, 1, 1)
             query, key, value, out = (
                 at(place, torch.empty_strided(
-                    (batches, of, rows, told["DIM"]), (*(told[f"{name}_{s}"] for s in STEPS), 1),
+                    (self.batches, of, rows, told["DIM"]),
+                    (*(told[f"{name}_{step}"] for step in STEPS), 1),
                     dtype=self.dtype, device="meta",
                 ))
                 for place, name, of, rows in zip(
@@ -81,7 +84,7 @@ class Compiled:
 
 def compiled_for(numbers: tuple[Any, ...]) -> list[Any]:
     """What Triton may have compiled in of integers; of a float nothing."""
-    return [(n == 1, n % 16 == 0) if isinstance(n, int) else float for n in numbers]
+    return [(n == 1, n % 16 == 0, n < 2**31) if isinstance(n, int) else float for n in numbers]
 
 
 @pytest.fixture
@@ -98,7 +101,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("api")
         return checked(*arguments, **told)
 
-    checked = attention_api.attention
+    def launched(query: Tensor, *rest: Any) -> Tensor | None:
+        Compiled.batches = query.shape[0]
+        return own(query, *rest)
+
+    checked, own = attention_api.attention, attention_eager._launched
+    monkeypatch.setattr(attention_eager, "_launched", launched)
     monkeypatch.setattr(triton_attention, "_attention", Kernel)
     monkeypatch.setattr(attention_api, "attention", slow)
     monkeypatch.setattr(attention_api, "_shared", lambda device: triton_attention.HOPPER)
@@ -159,6 +167,23 @@ def test_a_text_that_grows_asks_for_no_other_kernel(seen: list[str]):
         right(random(Shape(2, 4, 2, length, length, 64), torch.bfloat16), is_causal=True)
     assert seen.count("bound") <= 2 + 3
     assert seen.count("run") == 40
+
+
+def test_lengths_of_one_kind_are_one_kernel_to_triton():
+    found: dict[Any, set[Any]] = {}
+    for near in (0, 16, 4096, 2**31, 2**32, 2**40):
+        for n in range(max(0, near - 17), near + 18):
+            special = native_specialize_impl(CUDABackend, n, False, True, True)
+            found.setdefault(attention_eager._kind(n), set()).add(special)
+    assert [len(kernels) for kernels in found.values()] == [1] * 5
+
+
+def test_another_gpu_has_kernels_of_its_own(seen: list[str], monkeypatch: pytest.MonkeyPatch):
+    for device in (0, 1):
+        monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda device=device: device)
+        monkeypatch.setattr(Tensor, "get_device", lambda _, device=device: device)
+        right(random(SHAPE, torch.bfloat16))
+    assert seen == ["bound", "run"] * 2
 
 
 def test_few_kernels_are_remembered(seen: list[str], monkeypatch: pytest.MonkeyPatch):
