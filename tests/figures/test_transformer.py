@@ -76,12 +76,13 @@ def test_every_panel_says_of_how_many_seeds_it_is(seeds: int, told: str):
 @pytest.mark.parametrize(
     ("off", "said"),
     [
-        (4e-4, "the curve of ours is the same as torch's"),
-        (0.02, "the curve of ours is another than torch's"),
+        ({("ours", False): 4e-4}, "the curve of ours is the same as torch's"),
+        ({("ours", False): 0.02}, "the curve of ours is another than torch's"),
+        ({("torch", True): 0.03}, "whether the curve of ours is torch's is open"),
     ],
 )
-def test_the_verdict_is_in_the_stamp(off: float, said: str):
-    words = transformer.words(trained({**ROUNDING, ("ours", False): off}))
+def test_the_verdict_is_in_the_stamp(off: dict[tuple[str, bool], float], said: str):
+    words = transformer.words(trained({**ROUNDING, **off}))
     assert words[-1] == said
     assert words[:2] == ["17.9 million parameters, 8,192 tokens a step", "3 seeds"]
 
