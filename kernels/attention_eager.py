@@ -51,14 +51,17 @@ def attention(
         and type(is_causal) is type(enable_gqa) is bool
         and (scale is None or type(scale) is float)
         and all(map(dense, (query, key, value)))
-        and not observed()
+        and not observed(query.dtype)
     ):
         differentiated = torch.is_grad_enabled() and (
             query.requires_grad or key.requires_grad or value.requires_grad
         )
         if differentiated or query.dtype not in KINDS:
             if not transformed():  # torch.func's derivatives have a way of their own
-                case = (_lie(query, key, value), is_causal, scale, enable_gqa, differentiated)
+                case = (
+                    *(_lie(query, key, value), is_causal, scale, enable_gqa, differentiated),
+                    torch.is_autocast_enabled(),  # which casts what else would be refused
+                )
             if (shared := _BY_TORCH.get(case)) is not None:
                 return functional.scaled_dot_product_attention(
                     query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=shared

@@ -46,6 +46,12 @@ def traced() -> bool:
     )
 
 
-def observed() -> bool:
-    """Whether a mode of PyTorch has to see the call."""
-    return traced() or torch.is_autocast_enabled() or forward_ad._current_level >= 0
+def observed(dtype: torch.dtype | None = None) -> bool:
+    """Whether a mode of PyTorch has to see the call; autocast has not if all it would do is cast to
+    ``dtype`` what is of it.
+    """
+    return (
+        traced()
+        or (torch.is_autocast_enabled() and torch.get_autocast_dtype("cuda") != dtype)
+        or forward_ad._current_level >= 0
+    )

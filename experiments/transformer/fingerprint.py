@@ -15,7 +15,7 @@ from experiments.transformer.tables import UNKNOWN
 
 # What training calls, and the way to it; and what gives a token.
 TRAINED = ("factors", "masks", "backward", "cross_entropy", "calls")
-DECODED = ("attention", "sample")
+DECODED = ("attention", "sample", "calls")
 COLUMN = "kernel_sha256"
 
 

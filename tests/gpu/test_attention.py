@@ -238,12 +238,21 @@ def test_a_call_past_the_dispatcher_has_the_operators_bits(
     monkeypatch.setattr(module, "attention", long_way)
     streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
     torch.cuda.synchronize()
-    for stream in (*streams, *streams):
-        with torch.cuda.stream(stream):
+    for stream, cast in ((s, c) for c in (False, True) for s in (*streams, *streams)):
+        with torch.cuda.stream(stream), torch.autocast("cuda", expected.dtype, enabled=cast):
             y = kernels.attention(*tensors, is_causal=is_causal)
         torch.cuda.synchronize()
         assert torch.equal(y, expected)
         assert y.stride() == expected.stride()
+
+
+def test_a_text_that_grows_has_the_operators_bits():
+    tensors = given(Shape(2, 4, 2, 70, 70, 64))
+    for length in range(1, 71):
+        part = [t[:, :, :length] for t in tensors]
+        for q, k, v in (part, [t.contiguous() for t in part]):  # strides grow as well
+            y = kernels.attention(q, k, v, is_causal=True)
+            assert torch.equal(y, operator(q, k, v, True, None)), length
 
 
 def test_a_call_past_the_dispatcher_is_captured():

@@ -337,8 +337,43 @@ def test_modes_see_the_call(seen: list[str], monkeypatch: pytest.MonkeyPatch):
     with torch.autograd.forward_ad.dual_level():
         attention(*given)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *kind: not kind)  # of CUDA
+    monkeypatch.setattr(torch, "get_autocast_dtype", {"cuda": torch.float16}.get)
     attention(*given)
     assert seen == ["api", "api", "api"]
+
+
+def test_autocast_to_what_tensors_are_changes_nothing(
+    seen: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    query, key, value = random(SHAPE, torch.bfloat16)
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *kind: not kind)  # of CUDA
+    monkeypatch.setattr(torch, "get_autocast_dtype", {"cuda": torch.bfloat16}.get)
+    for _ in range(2):
+        right((query, key, value), is_causal=True)
+    assert seen == ["bound", "run", "run"]
+    # What autocast would cast is left to it; here, on the CPU, nobody does.
+    for other in ((query, key.float(), value), (query, key, value.half())):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="of one dtype"):
+                attention(*other)
+    assert seen == ["bound", "run", "run"] + 4 * ["api"]
+
+
+def test_what_autocast_made_right_is_checked_again_without_it(
+    seen: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(attention_api, "_warn_once", lambda reason: None)
+    query, key, value = random(SHAPE, torch.bfloat16)
+    given = query.requires_grad_(), key.float(), value
+    enabled = torch.is_autocast_enabled
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind="cpu": enabled(kind))
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    for _ in range(3):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert attention(*given).requires_grad
+        with pytest.raises(RuntimeError, match="of one dtype"):
+            attention(*given)
+    assert seen == ["api"] * 4  # the first, and each without autocast
 
 
 def test_a_kept_launch_is_tritons_own():

@@ -33,3 +33,6 @@ def test_autocast_is_observed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda: True)  # CUDA's, as in autocast
     assert observed()
     assert not traced()
+    monkeypatch.setattr(torch, "get_autocast_dtype", {"cuda": torch.bfloat16}.get)
+    assert not observed(torch.bfloat16)
+    assert observed(torch.float16)
