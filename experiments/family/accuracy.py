@@ -5,8 +5,9 @@
 
 As experiments/accuracy.py, of inputs of the same kinds: compared with float64 of the rounded input.
 Where terms cancel, a unit is that of the magnitudes that are summed; of a logarithm or a loss near
-0 it is that of 1.  What is no row: `sample`, which gives a token and rounds nothing, and `calls`,
-whose functions are those of other operators.
+0 it is that of 1.  Of `sample`, ours alone, an error is what a token's noisy logit lacks of the
+largest.
+What is no row: `calls`, whose functions are those of other operators.
 """
 
 import sys
@@ -27,7 +28,7 @@ from experiments.examine import GpuLost
 from experiments.family import OPERATORS
 from experiments.family.attempt import attempt
 from experiments.family.fingerprint import sha256_of
-from experiments.family.operator import OURS, TORCH, Accuracy, Case, Implementation
+from experiments.family.operator import Accuracy, Case, Implementation
 from experiments.family.tables import ACCURACY
 from experiments.hardware import commit
 from experiments.pool import pool
@@ -44,13 +45,13 @@ def report(name: str, dtype: str, device: str) -> list[dict[str, Any]]:
     Raises GpuLost where the GPU does not answer any more.
     """
     judged, rows = JUDGED[name], []
-    some = [each for each in OPERATORS[name].implementations if each.name in (OURS, TORCH)]
+    some = [each for each in OPERATORS[name].implementations if each.name in judged.implementations]
     for case in judged.cases if device == "cuda" else judged.small:
         case = replace(case, dtype=dtype)
         for kind, tensors in given(judged, case, device):
             exact, of = judged.exact(case, tensors)
             for each in some:
-                run = partial(result, each, case, device, tensors)
+                run = partial(result, judged, each, case, device, tensors)
                 y, reason = attempt(case, device, run)
                 found = (
                     {"status": "skipped", "reason": reason} if y is None else errors(y, exact, of)
@@ -71,12 +72,14 @@ def given(judged: Accuracy, case: Case, device: str) -> Iterator[tuple[str, tupl
             yield kind, judged.given(case, x, SEED)
 
 
-def result(each: Implementation, case: Case, device: str, tensors: tuple[Tensor, ...]) -> Tensor:
-    """What ``each`` gives; of values with their places, the values."""
+def result(
+    judged: Accuracy, each: Implementation, case: Case, device: str, tensors: tuple[Tensor, ...]
+) -> Tensor:  # fmt: skip
+    """What is compared of what ``each`` gives."""
     found = each.prepare(case, device)(*(t.clone() for t in tensors))
     if device == "cuda":
         torch.cuda.synchronize()
-    return found[0] if isinstance(found, tuple) else found
+    return judged.compared(case, tensors, found)
 
 
 def errors(y: Tensor, exact: Tensor, of: Tensor) -> dict[str, Any]:

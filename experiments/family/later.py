@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import torch
 
     from experiments import check
-    from kernels import launch, operators, ops
+    from kernels import launch, operators, ops, sampling_torch
     from kernels.frontier import backward
 else:
-    torch, check, launch, operators, ops, backward = map(
+    torch, check, launch, operators, ops, sampling_torch, backward = map(
         Later,
         (
             *("torch", "experiments.check", "kernels.launch", "kernels.operators", "kernels.ops"),
-            "kernels.frontier.backward",
+            *("kernels.sampling_torch", "kernels.frontier.backward"),
         ),
     )
 
-__all__ = ["backward", "check", "launch", "operators", "ops", "torch"]
+__all__ = ["backward", "check", "launch", "operators", "ops", "sampling_torch", "torch"]

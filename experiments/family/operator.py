@@ -146,16 +146,24 @@ def ahead(id: str, what: str, other: str, least: float = 1.0) -> Aim:
     return Aim(id, f"speed of {what} over {other}", "speedup_of_ours", least, row=other)
 
 
+def _values(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Tensor:
+    """A result; of values with their places, the values."""
+    return result[0] if isinstance(result, tuple) else result
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """How errors are counted in units of the last place, by kind of input.
 
-    cases   of some dtype: each is asked in all
-    small   the same on a CPU
-    given   the operator's tensors from a case, its input (rows, cols) and a seed
-    exact   of them: the result in float64, and the magnitudes in whose last places errors count
-    cols    of that input, where a case's are something else
-    but     kinds of input that make no sense
+    cases            of some dtype: each is asked in all
+    small            the same on a CPU
+    given            the operator's tensors from a case, its input (rows, cols) and a seed
+    exact            of them: what is compared, in float64, and the magnitudes in whose last places
+                     errors count
+    cols             of that input, where a case's are something else
+    but              kinds of input that make no sense
+    compared         what of a result is, from (case, tensors, result)
+    implementations  that are judged
     """
 
     cases: tuple[Case, ...]
@@ -164,6 +172,8 @@ class Accuracy:
     exact: Callable[[Case, tuple[Tensor, ...]], tuple[Tensor, Tensor]]
     cols: Callable[[Case], int] = attrgetter("cols")
     but: tuple[str, ...] = ()
+    compared: Callable[[Case, tuple[Tensor, ...], Any], Tensor] = _values
+    implementations: tuple[str, ...] = (OURS, TORCH)
 
 
 def _no_flops(case: Case) -> float:

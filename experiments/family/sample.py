@@ -11,10 +11,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import kernels
-from experiments.family.later import check, launch, torch
+from experiments.family.later import check, launch, sampling_torch, torch
 from experiments.family.operator import (
     OURS,
     TORCH,
+    Accuracy,
     Call,
     Case,
     Error,
@@ -25,6 +26,7 @@ from experiments.family.operator import (
     in_rows,
 )
 from experiments.family.others import copies
+from experiments.grids import ACCURACY_SHAPES, ACCURACY_SMALL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,6 +85,39 @@ def error(case: Case, tensors: tuple[Tensor, ...], result: Any) -> Error:
         before = torch.softmax(logits, -1).masked_fill(~ahead, 0.0).sum(1)
         worst = max(worst, float((before - top_p).clamp_min(0.0).max()))
     return Error(worst, MASS_OFF, measure)
+
+
+def given(case: Case, x: Tensor, seed: int) -> tuple[Tensor, ...]:
+    return (x,)
+
+
+def noisy(case: Case, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums of logit / T and Gumbel noise in float64, of which a token has the largest.
+
+    -inf where top-k does not keep it.  And the magnitudes that are summed.
+    """
+    rows, cols = x.shape
+    word = sampling_torch.words(rows, cols, SEED, 0, x.device)
+    u = (word.double() + 0.5) * 2.0**-32
+    logits, noise = x.double() / TEMPERATURE, -torch.log(-torch.log1p(-u))
+    sums, top_k = logits + noise, limits(case)[0]
+    if top_k is not None:
+        after = torch.sort(x, dim=-1, descending=True, stable=True).indices[:, top_k:]
+        sums.scatter_(1, after, -math.inf)
+    return sums, logits.abs() + noise.abs()
+
+
+def largest(case: Case, tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """A token's sum lacks nothing of its row's largest, in whose last places errors count."""
+    sums, of = noisy(case, *tensors)
+    best = sums.argmax(1, keepdim=True)
+    return torch.zeros(case.rows, dtype=torch.float64, device=sums.device), of.gather(1, best)[:, 0]
+
+
+def lacking(case: Case, tensors: tuple[Tensor, ...], ids: Tensor) -> Tensor:
+    """What the sums of tokens lack of the largest, in float32; infinite where they are not kept."""
+    sums, _ = noisy(case, *tensors)
+    return (sums.amax(1) - sums.gather(1, ids[:, None])[:, 0]).float()
 
 
 def n_bytes(case: Case) -> int:
@@ -153,6 +188,14 @@ OPERATOR = Operator(
         "frontier/choice.py",
         "frontier/sampling.cu",
         "frontier/nucleus.cu",
+    ),
+    accuracy=Accuracy(
+        cases=tuple(in_rows(a, "float32", *s) for a in (WARM, OF_K) for s in ACCURACY_SHAPES),
+        small=tuple(in_rows(a, "float32", *s) for a in (WARM, OF_K) for s in ACCURACY_SMALL),
+        given=given,
+        exact=largest,
+        compared=lacking,
+        implementations=(OURS,),  # the random numbers of others are their own
     ),
     aims=(ahead("G14.1", "sampling", TORCH, 2.0), ahead("G14.2", "sampling", "flashinfer")),
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import kernels
 from experiments.accuracy import ulps
-from experiments.family import OPERATORS
+from experiments.family import OPERATORS, sample
 from experiments.family.accuracy import JUDGED, errors, given, report, result
 from experiments.family.fingerprint import sha256_of
 from experiments.family.operator import OURS, TORCH, Case
@@ -30,8 +30,8 @@ def reported(name: str, dtype: str = "float32") -> pd.DataFrame:
     return validated(ACCURACY, table.reindex(columns=list(ACCURACY.columns)))
 
 
-def test_every_operator_is_judged_but_those_that_round_nothing_of_their_own():
-    assert set(OPERATORS) - set(JUDGED) == {"sample", "calls"}
+def test_every_operator_is_judged_but_the_calls_of_all():
+    assert set(OPERATORS) - set(JUDGED) == {"calls"}
 
 
 @pytest.mark.parametrize("name", JUDGED)
@@ -58,12 +58,12 @@ def test_the_reference_is_that_of_the_operators_own_check(name: str, case: Case,
     assert exact.dtype == of.dtype == torch.float64
     assert bool((of >= exact.abs()).all())
     for each in operator.implementations:
-        if each.name in (OURS, TORCH):
-            y = result(each, case, "cpu", tensors)
+        if each.name in judged.implementations:
+            y = result(judged, each, case, "cpu", tensors)
             assert y.shape == exact.shape
             assert float(ulps(y, exact, of).nan_to_num(0.0).max()) <= 256
-    if name == "topk_softmax":
-        return  # its check wants the places too
+    if name in ("topk_softmax", "sample"):
+        return  # whose checks want places
     if name == "cross_entropy" and dtype == "float16":
         return  # which is not timed, and has no tolerance
     right = exact.to(getattr(torch, dtype))
@@ -121,7 +121,8 @@ def test_what_is_written_over_is_no_input_of_the_next():
         def prepare(case: Case, device: str):
             return lambda x, target: x.zero_()
 
-    result(Spoiling, case, "cpu", tensors)  # pyright: ignore[reportArgumentType]
+    judged = JUDGED["cross_entropy"]
+    result(judged, Spoiling, case, "cpu", tensors)  # pyright: ignore[reportArgumentType]
     assert torch.equal(tensors[0], before)
 
 
@@ -157,16 +158,60 @@ def test_an_implementation_that_fails_says_so(monkeypatch: pytest.MonkeyPatch):
     assert set(table.loc[table["implementation"] == TORCH, "status"]) == {"ok"}
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_token_is_the_one_with_the_largest_noisy_logit_or_as_good_as_it(dtype: str):
+    table = reported("sample", dtype)
+    assert set(table["status"]) == {"ok"}
+    assert set(table["implementation"]) == {OURS}
+    assert (table["max_ulps"] < 8).all()
+
+
+def test_a_token_that_is_not_the_best_is_off_by_what_it_lacks():
+    judged, case = JUDGED["sample"], JUDGED["sample"].small[0]
+    tensors = dict(given(judged, case, "cpu"))["normal"]
+    sums, of = sample.noisy(case, *tensors)
+    best, second = sums.topk(2, dim=1)[0].T
+    exact, unit = judged.exact(case, tensors)
+    assert torch.equal(unit, of.gather(1, sums.argmax(1, keepdim=True))[:, 0])
+    for place, lacks in ((0, 0 * best), (1, best - second)):
+        ids = sums.topk(2, dim=1).indices[:, place]
+        told = errors(judged.compared(case, tensors, ids), exact, unit)
+        worst = float((lacks / torch.ldexp(torch.ones(5), torch.frexp(unit).exponent - 24)).max())
+        assert told["max_ulps"] == pytest.approx(worst, rel=1e-6)
+    assert worst > 1000
+
+
+def test_a_token_that_top_k_drops_is_wrong():
+    judged = JUDGED["sample"]
+    case = next(c for c in judged.small if c.asked == sample.OF_K)
+    tensors = dict(given(judged, case, "cpu"))["normal"]
+    dropped = tensors[0].argmin(1)
+    assert errors(judged.compared(case, tensors, dropped), *judged.exact(case, tensors)) == {
+        "status": "wrong", "reason": "NaN or infinity in the output", "max_ulps": torch.inf,
+        "mean_ulps": torch.inf,
+    }  # fmt: skip
+
+
+def test_noise_is_gumbels():
+    """Of 100,000 numbers, against the distribution itself: Kolmogorov and Smirnov's distance."""
+    case = replace(JUDGED["sample"].small[0], shape=(1, 100_000), rows=1, cols=100_000)
+    sums, _ = sample.noisy(case, torch.zeros(1, 100_000))
+    found = torch.exp(-torch.exp(-sums[0].sort()[0]))
+    expected = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
+    assert float((found - expected).abs().max()) < 1.95 / 100_000**0.5  # in 999 of 1,000 cases
+
+
 def test_the_command_writes_every_row(tmp_path: Path):
     out = tmp_path / "family" / "accuracy.csv"
     done = module("experiments.family.accuracy", "--device", "cpu", "--out", out)
     assert done.returncode == 0, done.stdout
     table = validated(ACCURACY, read_csv(out))
     assert set(table["operator"]) == set(JUDGED)
-    kinds = sum(
-        len(judged.small) * (len(ACCURACY_INPUTS) - len(judged.but)) for judged in JUDGED.values()
+    rows = sum(
+        len(judged.small) * (len(ACCURACY_INPUTS) - len(judged.but)) * len(judged.implementations)
+        for judged in JUDGED.values()
     )
-    assert len(table) == kinds * len(DTYPES) * 2
+    assert len(table) == rows * len(DTYPES)
     assert done.stdout.splitlines()[-1] == f"{len(table)} ok"
     with pytest.raises(BadTable):
         validated(ACCURACY, pd.concat([table, table], ignore_index=True))
