@@ -34,7 +34,6 @@ from experiments.family.fingerprint import sha256_of
 from experiments.family.operator import (
     ANOTHER_MACHINE,
     LOST,
-    SAMPLES,
     Call,
     Case,
     Implementation,
@@ -201,7 +200,7 @@ class Block:
     ) -> Iterator[dict[str, Any]]:
         yield from self._stopped(case, outcomes)
         ready = {each: of_pair(o.call) for each, o in outcomes.items() if o.call}
-        for sample in range(SAMPLES[self.mode]):
+        for sample in range(self.operator.samples(self.mode)):
             for order, each in enumerate(self._shuffled(ready)):
                 pair: Any = self.given(each, tensors), None
                 ns = timer.host_ns(ready[each], pair)
@@ -229,7 +228,7 @@ class Block:
                 torch.cuda.empty_cache()
                 outcomes[each] = Outcome("skipped", out_of_memory(case))
         yield from self._stopped(case, outcomes)
-        for sample in range(SAMPLES[self.mode]):
+        for sample in range(self.operator.samples(self.mode)):
             for order, each in enumerate(self._shuffled(timers)):
                 if timers[each].slow and sample >= SLOW_SAMPLES:
                     continue

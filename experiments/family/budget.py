@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from experiments.family import OPERATORS, Operator
-from experiments.family.operator import BLOCKS, SAMPLES, Case
+from experiments.family.operator import BLOCKS, Case
 
 # An H200's copy, and what Hopper's tensor cores give attention.
 BYTES_PER_S, FLOPS_PER_S = 4.2e12, 5e14
@@ -33,7 +33,8 @@ def seconds_of(operator: Operator, case: Case, samples: int) -> float:
 
 def seconds(operator: Operator, mode: str, blocks: int) -> float:
     """Seconds of ``blocks`` processes of ``operator``, compilers' time left out."""
-    of_cases = sum(seconds_of(operator, case, SAMPLES[mode]) for case in operator.in_mode(mode))
+    samples = operator.samples(mode)
+    of_cases = sum(seconds_of(operator, case, samples) for case in operator.in_mode(mode))
     return blocks * (START_S + of_cases)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # Blocks (fresh processes) an operator in each mode, and samples in each block.
 BLOCKS = {"smoke": 2, "quick": 2, "full": 3}
 SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
+# Of a full run, times so many where callers' waits are timed: the load of a host comes in bursts,
+# which last longer than a few samples.
+OF_WAITS = 5
 # Exit codes of a block that loses the GPU, and of one elsewhere; of an exception it is 1.
 LOST, ANOTHER_MACHINE = 3, 2
 OURS, PLAIN, TORCH = "ours", "plain", "torch"
@@ -220,6 +223,10 @@ class Operator:
     def in_mode(self, mode: str) -> tuple[Case, ...]:
         """The cases of a full, quick or smoke run."""
         return {"full": self.cases, "quick": self.quick, "smoke": self.smoke}[mode]
+
+    def samples(self, mode: str) -> int:
+        """Of a case in a block."""
+        return SAMPLES[mode] * (OF_WAITS if self.waits and mode == "full" else 1)
 
 
 def chosen(cases: Iterable[Case], *cols: int, dtype: str = "") -> tuple[Case, ...]:

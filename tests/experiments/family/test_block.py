@@ -18,6 +18,7 @@ from experiments.family.block import CRASHES, Block, Crash
 from experiments.family.operator import (
     ANOTHER_MACHINE,
     LOST,
+    OF_WAITS,
     SAMPLES,
     Case,
     Error,
@@ -68,10 +69,10 @@ def of(*others: Implementation, cases: tuple[Case, ...] = (SMALL,)) -> Operator:
 
 def run(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, device: str = "cpu", number: int = 0,
-    crashes: tuple[Crash, ...] = (),
+    crashes: tuple[Crash, ...] = (), mode: str = "smoke",
 ) -> pd.DataFrame:  # fmt: skip
     monkeypatch.setattr(block, "operator_of", lambda name: operator)
-    return Block("twice", "smoke", number, 1, device).run(crashes, FACTS)
+    return Block("twice", mode, number, 1, device).run(crashes, FACTS)
 
 
 def only(table: pd.DataFrame, name: str) -> pd.Series:
@@ -271,6 +272,18 @@ def test_an_operator_of_calls_is_timed_as_callers_wait(monkeypatch: pytest.Monke
     assert len(FakeTimer.made) == len(of().implementations)
     # Each is called on the tensors that it was checked on: nothing is copied for it.
     assert len({given[0].data_ptr() for each in FakeTimer.made for given, _ in each.pairs}) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_full_run_has_more_samples_of_waits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        timer, "CallTimer", lambda fn, pair, flush: FakeTimer(fn, [pair], flush, 0, True)
+    )
+    for waits, times in ((False, 1), (True, OF_WAITS)):
+        for mode in SAMPLES:
+            table = run(replace(of(), waits=waits), monkeypatch, "cuda", mode=mode)
+            expected = SAMPLES[mode] * (times if mode == "full" else 1)
+            assert (table.groupby("implementation").size() == expected).all(), (waits, mode)
 
 
 @pytest.mark.usefixtures("gpu")
