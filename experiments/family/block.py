@@ -41,7 +41,6 @@ from experiments.family.operator import (
 from experiments.family.tables import RAW, SCHEMA_VERSION
 from experiments.hardware import collect, commit, environment_sha256
 from experiments.nvml import Reading, Sampler
-from experiments.quiet import QuietHost
 from experiments.tables import validated, write_raw
 
 SLOW_SAMPLES = 3
@@ -86,7 +85,6 @@ class Block:
         self.current: tuple[str, str] | None = None
         self.since, self.done = time.monotonic(), threading.Event()
         self.reading: Callable[[], Reading] = Reading
-        self.host = QuietHost() if self.operator.waits and device == "cuda" else None
 
     def run(self, crashes: Iterable[Crash], facts: dict[str, Any]) -> pd.DataFrame:
         """Check and time every case; one row a sample, in the RAW schema.  Raises GpuLost."""
@@ -100,9 +98,6 @@ class Block:
         except Exception as error:
             raise_if_lost(error, self.device)
             raise
-        if self.host:
-            told = "waited %.1f s for a quiet host, %d times in vain"
-            logging.info(told, self.host.waited_s, self.host.missed)
         table = pd.DataFrame(rows).assign(
             schema_version=SCHEMA_VERSION, operator=self.name, block=self.number,
             kernel_sha256=self.fingerprint, code_commit=self.commit,
@@ -238,8 +233,6 @@ class Block:
                 if timers[each].slow and sample >= SLOW_SAMPLES:
                     continue
                 self._begin(each, case)
-                if self.host:
-                    self.host.wait()
                 ns, how = timers[each].sample(), timers[each].name
                 yield self._row(each, case, outcomes[each], ns, order, sample, how, "cold")
 

@@ -63,7 +63,6 @@ rule family_measure:
     """Measure an operator: every implementation checked, then timed in turns, in fresh processes."""
     input:
         FAMILY,
-        "experiments/quiet.py",
         "experiments/timer.py",
         "experiments/family/{operator}.py",
         hardware=ancient("results/{source}/hardware.json"),
