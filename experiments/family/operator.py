@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # Blocks (fresh processes) an operator in each mode, and samples in each block.
 BLOCKS = {"smoke": 2, "quick": 2, "full": 3}
 SAMPLES = {"smoke": 2, "quick": 3, "full": 5}
-# Of a full run, times so many where callers' waits are timed: the load of a host comes in bursts,
-# which last longer than a few samples.
+# Of a full run, times so many where callers' waits are timed: a machine that others use too takes
+# twice as long for tens of milliseconds at a time, in which a few samples are over.
 OF_WAITS = 5
 # Exit codes of a block that loses the GPU, and of one elsewhere; of an exception it is 1.
 LOST, ANOTHER_MACHINE = 3, 2

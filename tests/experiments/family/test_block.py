@@ -276,6 +276,7 @@ def test_an_operator_of_calls_is_timed_as_callers_wait(monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("gpu")
 def test_a_full_run_has_more_samples_of_waits(monkeypatch: pytest.MonkeyPatch):
+    assert OF_WAITS * SAMPLES["full"] == 25
     monkeypatch.setattr(
         timer, "CallTimer", lambda fn, pair, flush: FakeTimer(fn, [pair], flush, 0, True)
     )
