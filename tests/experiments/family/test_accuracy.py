@@ -178,12 +178,11 @@ def test_a_token_is_the_one_with_the_largest_noisy_logit_or_as_good_as_it(dtype:
 
 def test_errors_of_a_thousandth_are_seen():
     case, (x,) = drawn()
-    limits = {"seed": sample.SEED, "offset": sample.offset(case)}
-    right = kernels.sample(x, temperature=sample.TEMPERATURE, **limits)
+    ours = sample.ours(case, "cpu")
+    right = ours(x)
     assert lacking(case, (x,), right) < 8
-    warmer = kernels.sample(x, temperature=sample.TEMPERATURE * 1.001, **limits)
-    rough = x + 1e-3 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
-    noisier = kernels.sample(rough, temperature=sample.TEMPERATURE, **limits)
+    warmer = ours(x / 1.001)
+    noisier = ours(x + 1e-3 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1)))
     for ids in (warmer, noisier):
         assert 0 < int((ids != right).sum()) < 100
         assert lacking(case, (x,), ids) > 100
