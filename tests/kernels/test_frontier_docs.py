@@ -48,8 +48,9 @@ ROWS = [found.groups() for line in TEXT.splitlines() if (found := ROW.match(line
 # Places that miss a goal, one by one, and those that none judges: where, what is reached, ...
 MISSED, UNJUDGED = "| place by place |", "| no goal judges |"
 TRITON = "Triton"
-# Of Triton's that miss a goal: columns, what each form reached, KB, waves, DRAM.
-WIDE = "| columns, in Triton |"
+# Of Triton's that miss a goal: columns, what each form reached, KB, waves, DRAM, issue, barriers;
+# and the three fastest shapes of the widths that were tuned.
+WIDE, TUNED = "| columns, in Triton |", "| columns | float32 | float16 | bfloat16 |"
 FORMS = (("triton_frontier",), ("triton_online",), TILED, ("triton_hybrid",))
 ARCHIVE = ROOT.parent / "experiments" / "archive" / DEFAULT
 COUNTED = {"layouts": LAYOUTS, "profile": PROFILE}
@@ -194,7 +195,9 @@ def test_wide_rows_in_triton_are_told_with_their_evidence():
     short = sorted({each.goal.point.cols for each in ours if missed([each])})
     rows = rows_below(WIDE)
     assert [row[0] for row in rows] == [f"{cols:,}" for cols in short]
-    for (_, ratios, *forms, kilobytes, waves, dram), cols in zip(rows, short, strict=True):
+    for (_, ratios, *forms, kilobytes, waves, dram, issue, waiting), cols in zip(
+        rows, short, strict=True
+    ):
         by_dtype = {
             each.goal.point.dtype: each.value for each in ours if each.goal.point.cols == cols
         }
@@ -206,7 +209,11 @@ def test_wide_rows_in_triton_are_told_with_their_evidence():
             assert told == ", ".join(f"{best[dtype]:.3f}" for dtype in DTYPES)
         counted = profile[(profile["variant"] == FORMS[0][0]) & (profile["cols"] == cols)]
         most = counted.loc[counted.groupby("dtype")["rows"].idxmax()].set_index("dtype")
-        for column, told in (("waves", waves), ("dram_throughput_pct", dram)):
+        assert set(most["stall"]) == {"barrier"}
+        counts = {
+            "waves": waves, "dram_throughput_pct": dram, "issue_pct": issue, "stall_pct": waiting,
+        }  # fmt: skip
+        for column, told in counts.items():
             assert told == ", ".join(f"{most.loc[dtype, column]:.0f}" for dtype in DTYPES)
         for dtype, told in zip(DTYPES, kilobytes.split(", "), strict=True):
             asked = in_triton.Request(dtype, cols, edges=False, multiprocessors=MULTIPROCESSORS,
@@ -216,6 +223,24 @@ def test_wide_rows_in_triton_are_told_with_their_evidence():
             bound = registers(dealt.warps, dealt.programs)
             fit = blocks("sm_90", 32 * dealt.warps, bound, shared_bytes=0)
             assert (fit, round(fit * share * VECTOR_BYTES / 1024)) == (dealt.programs, int(told))
+
+
+def test_the_fastest_of_what_triton_tried_are_told():
+    found = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
+    rows = rows_below(TUNED)
+    assert len(rows) == 2
+    for columns, *told in rows:
+        cols = number_of(columns)
+        for dtype, cell in zip(DTYPES, told, strict=True):
+            best = tried.at(found, dtype, NONE, 1, cols).head(attempts.BEST)
+            assert set(best["cols"]) == {cols}
+            assert set(best["regime"]) == {"grid"}
+            shapes = best["sizes"].map(lambda sizes: "x".join(map(str, sizes)))
+            fractions = best["fraction_of_copy"].map("{:.3f}".format)
+            assert cell == ", ".join(shapes + " " + fractions)
+            asked = in_triton.Request(dtype, cols, edges=False, multiprocessors=MULTIPROCESSORS,
+                                      threads=2048)  # fmt: skip
+            assert in_triton.select(asked, DEFAULT).sizes == tuple(best["sizes"].iloc[0])
 
 
 def test_the_widths_at_which_operators_were_watched_are_told():
