@@ -25,8 +25,9 @@ from kernels.registry import DTYPES
 ADVICE = "make it with: python -m experiments.family.accuracy --out family/accuracy.csv"
 WORDS = (
     "largest error of an output in units of the last place, of the magnitudes that are summed "
-    "where terms cancel; of a sample what its noisy logit lacks of the largest; what is less than "
-    "{least:g}, or infinite, is drawn at the axis' ends; in each band, from its top: {inputs}"
+    "where terms cancel; of a sample what its noisy logit lacks of the largest, in units of "
+    "float32; what is less than {least:g}, or infinite, is drawn at the axis' ends; in each band, "
+    "from its top: {inputs}"
 )
 LEAST = 0.1  # 0 has no place on a log axis
 BAND, TALL = 0.8, 2.6

@@ -6,8 +6,7 @@
 As experiments/accuracy.py, of inputs of the same kinds: compared with float64 of the rounded input.
 Where terms cancel, a unit is that of the magnitudes that are summed; of a logarithm or a loss near
 0 it is that of 1.  Of `sample`, ours alone, an error is what a token's noisy logit lacks of the
-largest.
-What is no row: `calls`, whose functions are those of other operators.
+largest, in units of float32.  `calls` has no row: its functions are those of other operators.
 """
 
 import sys
@@ -89,7 +88,7 @@ def errors(y: Tensor, exact: Tensor, of: Tensor) -> dict[str, Any]:
     good = bool((y.isfinite() | infinite).all())
     return {
         "status": "ok" if good else "wrong",
-        "reason": "" if good else "NaN or infinity in the output",
+        "reason": "" if good else "NaN or infinity in what is compared",
         "max_ulps": float(error.nan_to_num(0.0, posinf=INF).max()),
         "mean_ulps": float(error.nanmean()),
     }

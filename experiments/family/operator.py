@@ -165,8 +165,8 @@ class Accuracy:
                      errors count
     cols             of that input, where a case's are something else
     but              kinds of input that make no sense
-    compared         what of a result is, from (case, tensors, result)
-    implementations  that are judged
+    compared         from (case, tensors, result), what of the result is compared
+    implementations  those that are judged
     """
 
     cases: tuple[Case, ...]

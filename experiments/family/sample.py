@@ -135,10 +135,10 @@ def n_bytes(case: Case) -> int:
 def ours(case: Case, device: str) -> Call:
     """The public function."""
     top_k, top_p = limits(case)
-    drawn: dict[str, Any] = {"seed": SEED, "offset": offset(case)}
+    at = offset(case)
     return lambda x: kernels.sample(
-        x, temperature=TEMPERATURE, top_k=top_k, top_p=top_p, **drawn
-    )  # fmt: skip
+        x, temperature=TEMPERATURE, top_k=top_k, top_p=top_p, seed=SEED, offset=at
+    )
 
 
 def steps(case: Case, device: str) -> Call:

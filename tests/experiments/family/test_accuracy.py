@@ -209,7 +209,7 @@ def test_a_token_that_top_k_drops_is_wrong():
     tensors = dict(given(judged, case, "cpu"))["normal"]
     dropped = tensors[0].argmin(1)
     assert errors(judged.compared(case, tensors, dropped), *judged.exact(case, tensors)) == {
-        "status": "wrong", "reason": "NaN or infinity in the output", "max_ulps": torch.inf,
+        "status": "wrong", "reason": "NaN or infinity in what is compared", "max_ulps": torch.inf,
         "mean_ulps": torch.inf,
     }  # fmt: skip
 
