@@ -16,7 +16,7 @@ import torch
 import typer
 
 from experiments import timer
-from experiments.tune import (
+from experiments.candidates import (
     CLUSTER_BLOCKS,
     CLUSTER_THREADS,
     LEAN,

@@ -16,9 +16,9 @@ import torch
 import typer
 
 from experiments import timer
+from experiments.candidates import CLUSTER_BLOCKS, CLUSTER_THREADS, REGISTERS, THREADS
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
-from experiments.tune import CLUSTER_BLOCKS, CLUSTER_THREADS, REGISTERS, THREADS
 from experiments.tuning import fractions, of_widths
 from kernels.compiled import CompileError, Job
 from kernels.frontier.compiler import compile_plan

@@ -13,7 +13,8 @@ import torch
 import typer
 
 from experiments import neutral, tune
-from experiments.tune import CHUNKS, DEEP_CHUNKS, MEASURED, SMALL_CHUNKS, candidates
+from experiments.candidates import CHUNKS, DEEP_CHUNKS, SMALL_CHUNKS, candidates
+from experiments.tune import MEASURED
 from experiments.tuning import FINALISTS, MORE_SAMPLES, SAMPLES, fastest_first, fractions
 from kernels.frontier.operators import TUNED, Causal, Operator
 from kernels.frontier.plans import (
