@@ -12,15 +12,15 @@ not measured again.
 is, or of its logarithm, for a table of its own, tables/<operator>/<gpu>.json.  Causal rows are
 checked with a mask that hides nothing, and timed with one that hides half.
 
---rows, --edges, --regimes and --least-cols measure a part: where only some regimes are candidates,
-the shape that is chosen today competes with them.  What is not measured stays in the table, but for
-widths that are none of WIDTHS any more and lie just below one that is measured.
+--numbers, --rows, --edges, --regimes and --least-cols measure a part: where only some regimes are
+candidates, the shape that is chosen today competes with them.  What is not measured stays in the
+table, but for widths that are none of WIDTHS any more and lie just below one that is measured.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,6 +79,8 @@ MEASURED = (
     *product(BATCHES, BATCH_WIDTHS),
     *product(LARGE_BATCHES, LARGE_BATCH_WIDTHS),
 )
+# By the name of a part: 0 are many.
+NUMBERS = {"many": (0,), "few": FEW_ROWS, "batches": (*BATCHES, *LARGE_BATCHES)}
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 SLOW, LAST_TURN = 0.05, 3
 
@@ -178,19 +180,21 @@ def main(
     edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
     least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
     operator: Annotated[str, typer.Option(help="log, factors, causal, chosen or added")] = "",
+    numbers: Annotated[str, typer.Option(help="of rows, only many, few or batches")] = "",
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
     name = slug(gpu.name)
     out = out or TABLES / operator / f"{name}.json"
-    numbers = sorted({number % MANY for number, _ in MEASURED})
     for asked_for, there in (
-        (regimes, REGIMES), (rows, numbers), (edges, EDGES), ([operator], ("", *KINDS)),
+        (regimes, REGIMES), (rows, sorted(chain(*NUMBERS.values()))), (edges, EDGES),
+        ([operator], ("", *KINDS)), ([numbers], ("", *NUMBERS)),
     ):  # fmt: skip
         if odd := [each for each in asked_for if each not in there]:
             raise typer.BadParameter(
-                f"{odd[0]} is not measured; known: {', '.join(map(str, there))}"
+                f"{odd[0]} is not measured; known: {', '.join(str(n) for n in there if n != '')}"
             )
+    rows = [*rows, *NUMBERS.get(numbers, ())]
     some = set(regimes) != set(REGIMES)
     part = bool(some or rows or edges or least_cols)
     every = list(requests(10 * gpu.major + gpu.minor, gpu.multi_processor_count))

@@ -1,17 +1,25 @@
-"""Tuning does not measure again what was slow at a like place."""
+"""Tuning goes part by part, and does not measure again what was slow at a like place."""
 
+import ast
 import json
+import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
+import typer
 
 from experiments import tune
 from experiments.tune import promising
 from kernels.frontier.plans import ALIKE, APART, NONE, Shape
 from kernels.frontier.select import MANY, Request
+from tests.commands import ROOT
 from tests.experiments.test_tune import seen
 
 __all__ = ["seen"]
+RULES = ROOT / "workflow/rules/tune.smk"
 
 
 def test_what_was_slow_at_a_like_place_is_not_measured_again():
@@ -55,3 +63,21 @@ def test_tuning_narrows_by_places_that_it_measured_before(
     made = json.loads((tmp_path / "table.json").read_text())["entries"]
     measured = {(e["dtype"], e["cols"]) for e in made if e["rows"] == 256}
     assert measured == asked.keys()
+
+
+def test_the_parts_that_snakemake_runs_are_all_of_it(seen: list[tuple[Any, ...]], tmp_path: Path):
+    rule = re.search(r"^NUMBERS = (.*)$", RULES.read_text(), re.MULTILINE)
+    assert rule
+    assert ast.literal_eval(rule[1]) == tuple(tune.NUMBERS)
+    out, log, points = tmp_path / "table.json", tmp_path / "log.csv", []
+    for numbers in tune.NUMBERS:
+        with suppress(KeyboardInterrupt):  # the widest of many
+            tune.main(out, log, numbers=numbers)
+        points += [(number, cols) for _, number, cols, *_ in seen if number != MANY]
+        seen.clear()
+    assert {(n, c) for n, c in tune.MEASURED if n < MANY} <= set(points)
+    # Each part left what others had written.
+    made = json.loads(out.read_text())["entries"]
+    assert {e["rows"] or 0 for e in made} == {n for some in tune.NUMBERS.values() for n in some}
+    with pytest.raises(typer.BadParameter, match="several is not measured; known: many"):
+        tune.main(out, log, numbers="several")

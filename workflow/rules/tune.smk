@@ -2,27 +2,57 @@
 # GPU.  Operators beside the softmax have tables of their own.
 
 
-rule tune:
-    """Measure the frontier's kernels, and Triton's, on this GPU; write the tables they go by."""
+# A few minutes each on an H200; of what was interrupted those that came to their end stay.
+NUMBERS = ("many", "few", "batches")
+
+
+rule tune_rows:
+    """Measure the frontier's kernels at these numbers of rows; write what they then go by."""
     input:
-        ancient(expand("experiments/{name}.py", name=["tune", "tune_triton"])),
+        ancient("experiments/tune.py"),
     output:
-        frontier=f"results/{SOURCE.name}/tune.csv",
-        triton=f"results/{SOURCE.name}/tune_triton.csv",
+        f"results/{SOURCE.name}/tune_{{numbers}}.csv",
     log:
-        f"results/logs/{SOURCE.name}/tune.log",
+        f"results/logs/{SOURCE.name}/tune_{{numbers}}.log",
+    wildcard_constraints:
+        numbers="|".join(NUMBERS),
     conda:
         "../../environment.yml"
     threads: workflow.cores
     resources:
         gpu=1,
     params:
-        frontier=f"kernels/frontier/tables/{SOURCE.gpu}.json",
-        triton=f"kernels/triton/tables/{SOURCE.gpu}.json",
+        table=f"kernels/frontier/tables/{SOURCE.gpu}.json",
     shell:
-        "(python -m experiments.tune --out {params.frontier} --log {output.frontier}"
-        " && python -m experiments.tune_triton --out {params.triton} --log {output.triton})"
+        "python -m experiments.tune --numbers {wildcards.numbers} --out {params.table}"
+        " --log {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule tune_triton:
+    """Measure Triton's kernels by width; write the table they then go by."""
+    input:
+        ancient("experiments/tune_triton.py"),
+    output:
+        f"results/{SOURCE.name}/tune_triton.csv",
+    log:
+        f"results/logs/{SOURCE.name}/tune_triton.log",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    params:
+        table=f"kernels/triton/tables/{SOURCE.gpu}.json",
+    shell:
+        "python -m experiments.tune_triton --out {params.table} --log {output}"
         " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule tune:
+    """All of these."""
+    input:
+        expand(rules.tune_rows.output[0], numbers=NUMBERS),
+        rules.tune_triton.output[0],
 
 
 KERNELS = ("backward", "columns", "cross_entropy")
