@@ -45,16 +45,23 @@ def gpu_of(source: str) -> str:
     return re.sub(rf"^(local|archive)-|-({'|'.join(MODES)})$", "", source)
 
 
-def commit() -> str:
-    """The commit of this checkout, '-dirty' where tracked files differ, 'unknown' without git."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
+def commit(but: str = "") -> str:
+    """The commit of this checkout, '-dirty' where tracked files differ, 'unknown' without git.
+
+    Files that the pathspec ``but`` matches may differ.
+    """
+    away = [f":(exclude){but}"] if but else []
     try:
-        # --exclude: a tag's name would hide the hash.
-        return subprocess.run(
-            [*command, "--exclude=*"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        head = _git("rev-parse", "HEAD")
+        differ = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", *away)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{head}-dirty" if differ else head
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment_sha256(facts: dict[str, Any]) -> str:

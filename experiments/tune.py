@@ -32,13 +32,12 @@ from rich.progress import track
 from experiments import timer, tried
 from experiments.candidates import candidates
 from experiments.check import Verdict, check, planted
-from experiments.hardware import commit
 from experiments.neutral import check_log, neutral, run_neutral, run_triangle
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from experiments.tried import POINT
-from experiments.tuning import earlier, fastest_first, fractions, write_table
+from experiments.tuning import earlier, fastest_first, fractions, tuned_at, write_table
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
 from kernels.frontier.compiler import compile_plan
@@ -245,7 +244,7 @@ def main(
             write_table(out, sorted(entries.values(), key=_order))
             if not part:
                 tried.beside(out).unlink(missing_ok=True)
-            tried.keep(tried.beside(out), every_told, commit())
+            tried.keep(tried.beside(out), every_told, tuned_at())
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(every_told).to_csv(log, index=False)
     print(f"{len(asked)} numbers of rows and columns, {len(every_told)} candidates, in {out}")

@@ -19,7 +19,6 @@ from rich.progress import track
 from experiments import timer
 from experiments.check import check
 from experiments.columns_candidates import candidates
-from experiments.hardware import commit
 from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
@@ -127,8 +126,7 @@ def main(
         jobs = [(shape, tensors, arch) for tensors, shapes in asked.items() for shape in shapes]
         done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
     flush, entries, told = timer.Flush("cuda"), [], []
-    # What stands in a table already would stand in the rule's place; without it the tree is dirty.
-    code = commit()
+    # What stands in a table already would stand in the rule's place.
     earlier = out.read_bytes() if out.exists() else None
     out.unlink(missing_ok=True)
     try:
@@ -144,7 +142,7 @@ def main(
         raise
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(told).to_csv(log, index=False)
-    write_table(out, entries, code)
+    write_table(out, entries)
     print(f"{len(asked)} tensors, {len(told)} candidates, in {out} and {log}")
 
 

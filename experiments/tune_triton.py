@@ -16,10 +16,9 @@ import typer
 from rich.progress import track
 
 from experiments import timer, tried
-from experiments.hardware import commit
 from experiments.pool import pool
 from experiments.tune import measure
-from experiments.tuning import fastest_first, write_table
+from experiments.tuning import fastest_first, tuned_at, write_table
 from kernels.frontier.plans import EDGES
 from kernels.frontier.select import MANY
 from kernels.names import slug
@@ -130,7 +129,7 @@ def main(
     if not cols:
         write_table(out, entries)
     points = ({**row, "rows": None, "edges": EDGES[row["edges"]]} for row in rows)
-    tried.keep(tried.beside(out), points, commit())
+    tried.keep(tried.beside(out), points, tuned_at())
     print(f"{len(entries)} widths, {len(rows)} candidates, in {out} and {log}")
 
 

@@ -94,22 +94,26 @@ def of_widths(
     pd.DataFrame(every).to_csv(log, index=False)
     write_table(out, entries)
     packed: Any = {"method": "gzip", "mtime": 0}
-    told = pd.DataFrame(every).assign(code_commit=commit())
+    told = pd.DataFrame(every).assign(code_commit=tuned_at())
     told.to_csv(beside(out), index=False, compression=packed)
     print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 
-def write_table(out: Path, entries: Sequence[Mapping[str, Any]], code: str = "") -> None:
+def tuned_at() -> str:
+    """The commit: tables that were written before, of other rows, make no difference to it."""
+    return commit(but="kernels/*/tables/*")
+
+
+def write_table(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """Write ``entries``, a line each, to ``out``, and where, when and of which code they are.
 
-    ``code`` is the commit where a tracked table was put away to measure; by default, the present.
     Raises ValueError where there are none, and leaves what ``out`` holds.
     """
     if not entries:
         raise ValueError(f"no candidate gave right results, so {out} is left as it is: see above")
     gpu = torch.cuda.get_device_properties(0)
     when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": code or commit()}
+    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": tuned_at()}
     lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
     out.parent.mkdir(parents=True, exist_ok=True)
     head = json.dumps(facts)[1:-1]

@@ -1,12 +1,15 @@
 """Facts of a machine, and the sentence that says why it cannot be measured."""
 
 import importlib.util
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from experiments import hardware
+from experiments.tuning import tuned_at
 
 
 def test_the_cuda_of_torch_is_read_without_importing_it():
@@ -21,6 +24,37 @@ def test_a_missing_torch_has_no_cuda(monkeypatch: pytest.MonkeyPatch):
 def test_a_cpu_build_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hardware, "torch_cuda", lambda: None)
     assert f"PyTorch {torch.__version__} is a CPU build: install" in hardware.unfit()
+
+
+def test_a_commit_is_dirty_where_tracked_files_differ_but_for_those_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def git(*words: str) -> str:
+        who = "-c", "user.name=a", "-c", "user.email=a@b.c"
+        return subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    monkeypatch.setattr(hardware, "ROOT", tmp_path)
+    assert hardware.commit() == "unknown"
+    table = tmp_path / "kernels/frontier/tables/columns/gpu.json"
+    table.parent.mkdir(parents=True)
+    code = tmp_path / "kernels/frontier/tables.py"
+    for path in (table, code):
+        path.write_text("0")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    git("tag", "v1")
+    head = git("rev-parse", "HEAD")
+    (tmp_path / "untracked").touch()
+    assert hardware.commit() == tuned_at() == head
+    table.unlink()  # as tuning puts it away
+    assert (hardware.commit(), tuned_at()) == (f"{head}-dirty", head)
+    table.write_text("1")
+    assert (hardware.commit(), tuned_at()) == (f"{head}-dirty", head)
+    code.write_text("1")
+    assert tuned_at() == f"{head}-dirty"
 
 
 class Gone:

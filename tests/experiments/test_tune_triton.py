@@ -79,7 +79,7 @@ def test_some_widths_leave_the_table_and_what_was_tried_of_others(
     log = tmp_path / "log.csv"
     tune_triton.main(tuned, log)
     table, before = tuned.read_text(), tried.read(beside(tuned))
-    monkeypatch.setattr(tune_triton, "commit", lambda: "later")
+    monkeypatch.setattr(tune_triton, "tuned_at", lambda: "later")
     tune_triton.main(tuned, log, [65, 131_072])
     assert tuned.read_text() == table
     told = pd.read_csv(log)
