@@ -81,7 +81,7 @@ MEASURED = (
 # By the name of a part: 0 are many.
 NUMBERS = {"many": (0,), "few": FEW_ROWS, "batches": (*BATCHES, *LARGE_BATCHES)}
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
-SLOW, LAST_TURN = 0.05, 3
+SLOW = 0.05
 
 
 def compiled(shape: Shape, request: Request, arch: str) -> bool:
@@ -259,26 +259,26 @@ def _ready(
     A request that another is the model of comes after it, and has ``today``'s shape in any case.
     """
     with pool("cuda") as processes:
-        for turn in sorted(set(map(_turn, asked))):
+        for number, turn in enumerate(turns := sorted(set(map(_turn, asked))), 1):
             mine = {r: promising(r, asked[r], known) for r in asked if _turn(r) == turn}
             for r in today.keys() & mine.keys():
                 mine[r] = list(dict.fromkeys([*mine[r], today[r]]))
             jobs = [(shape, r, arch) for r, shapes in mine.items() for shape in shapes]
             done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
-            for r, shapes in track(mine.items(), f"tuning, part {turn + 1} of {LAST_TURN + 1}"):
+            for r, shapes in track(mine.items(), f"tuning, round {number} of {len(turns)}"):
                 yield r, [shape for shape in shapes if done[shape, r, arch]]
 
 
 def promising(
     request: Request, shapes: list[Shape], known: Mapping[tuple[Any, ...], Mapping[Shape, float]]
 ) -> list[Shape]:
-    """Those of ``shapes`` that came within SLOW of the fastest at the like place or were not there.
+    """Those of ``shapes`` within SLOW of their fastest at the like place, or not measured there.
 
     Of the candidates kept beside the H200's table, it leaves 29% of bfloat16's, and the fastest at
     all 179 places of which both were measured; half of those with edges, and the fastest at all 95.
     """
     at_model = known.get(_model(request), {})
-    least = max(at_model.values(), default=0.0) * (1 - SLOW)
+    least = max((at_model[s] for s in shapes if s in at_model), default=0.0) * (1 - SLOW)
     return [shape for shape in shapes if at_model.get(shape, least) >= least]
 
 

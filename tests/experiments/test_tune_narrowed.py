@@ -34,6 +34,8 @@ def test_what_was_slow_at_a_like_place_is_not_measured_again():
     for request in (bfloat16, edges):
         assert promising(request, shapes, known) == [new, near, fast]
         assert promising(request, shapes, {}) == shapes
+        # Where the fastest cannot go, the next are beside one another.
+        assert promising(request, [slow, near], known) == [slow, near]
     # Of another number of rows, another width or another size nothing is known.
     for other in (
         replace(bfloat16, rows=64), replace(bfloat16, cols=2048), replace(edges, dtype="float32"),
