@@ -32,12 +32,13 @@ def forkserver(*modules: str, inductor: bool) -> ForkServerContext:
 
 
 @contextmanager
-def pool(device: str) -> Iterator[ProcessPoolExecutor]:
-    """A process for each core, in which kernels are compiled and run side by side."""
+def pool(device: str, spare: int = 0) -> Iterator[ProcessPoolExecutor]:
+    """A process for each core but ``spare``, in which kernels are compiled and run side by side."""
     inductor = device == "cuda"
     processes = forkserver("experiments.correctness", inductor=inductor)
     first = _take_the_first_choice if inductor else None
-    with ProcessPoolExecutor(cores(), processes, first) as executor, _no_choices_kept():
+    count = max(1, cores() - spare)
+    with ProcessPoolExecutor(count, processes, first) as executor, _no_choices_kept():
         yield executor
 
 

@@ -20,7 +20,7 @@ table, but for widths that are none of WIDTHS any more and lie just below one th
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,6 +82,7 @@ MEASURED = (
 NUMBERS = {"many": (0,), "few": FEW_ROWS, "batches": (*BATCHES, *LARGE_BATCHES)}
 OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 SLOW = 0.05
+SPARE = 2  # cores on which nothing compiles, for what measures meanwhile
 
 
 def compiled(shape: Shape, request: Request, arch: str) -> bool:
@@ -257,16 +258,18 @@ def _ready(
     """The shapes of each request that compile and were not slow where they are ``known``.
 
     A request that another is the model of comes after it, and has ``today``'s shape in any case.
+    What comes next compiles while one is measured: half of the time otherwise.
     """
-    with pool("cuda") as processes:
+    with pool("cuda", spare=SPARE) as processes:
         for number, turn in enumerate(turns := sorted(set(map(_turn, asked))), 1):
             mine = {r: promising(r, asked[r], known) for r in asked if _turn(r) == turn}
             for r in today.keys() & mine.keys():
                 mine[r] = list(dict.fromkeys([*mine[r], today[r]]))
             jobs = [(shape, r, arch) for r, shapes in mine.items() for shape in shapes]
-            done = dict(zip(jobs, processes.map(compiled, *zip(*jobs, strict=True)), strict=True))
+            done = iter(processes.map(compiled, *zip(*jobs, strict=True)))
             for r, shapes in track(mine.items(), f"tuning, round {number} of {len(turns)}"):
-                yield r, [shape for shape in shapes if done[shape, r, arch]]
+                ready = list(islice(done, len(shapes)))
+                yield r, [shape for shape, fine in zip(shapes, ready, strict=True) if fine]
 
 
 def promising(

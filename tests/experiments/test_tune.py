@@ -181,7 +181,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(tune.torch.cuda, "get_device_properties", lambda _: Gpu)
     monkeypatch.setattr(tune.timer, "Flush", lambda _: None)
     monkeypatch.setattr(tune, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(tune, "pool", lambda _: Processes())
+    monkeypatch.setattr(tune, "pool", lambda _, spare: Processes())
     monkeypatch.setattr(tune, "measure", measure)
     return found
 

@@ -16,7 +16,7 @@ from experiments.tune import promising
 from kernels.frontier.plans import ALIKE, APART, NONE, Shape
 from kernels.frontier.select import MANY, Request
 from tests.commands import ROOT
-from tests.experiments.test_tune import seen
+from tests.experiments.test_tune import Processes, seen
 
 __all__ = ["seen"]
 RULES = ROOT / "workflow/rules/tune.smk"
@@ -65,6 +65,23 @@ def test_tuning_narrows_by_places_that_it_measured_before(
     made = json.loads((tmp_path / "table.json").read_text())["entries"]
     measured = {(e["dtype"], e["cols"]) for e in made if e["rows"] == 256}
     assert measured == asked.keys()
+
+
+def test_what_does_not_compile_is_not_measured(
+    seen: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def one_by_one(self: Processes, function: Any, shapes: list[Shape], *others: Any) -> Any:
+        assert function is tune.compiled
+        for shape, *_ in zip(shapes, *others, strict=True):
+            compiled.append(shape)
+            yield shape.regime != "block"
+
+    compiled: list[Shape] = []
+    monkeypatch.setattr(Processes, "map", one_by_one)
+    tune.main(tmp_path / "table.json", tmp_path / "log.csv", rows=[256], edges=["none"])
+    measured = [shape for *_, shapes, _ in seen for shape in shapes]
+    assert {shape.regime for shape in compiled} > {shape.regime for shape in measured}
+    assert [shape for shape in compiled if shape.regime != "block"] == measured
 
 
 def test_the_parts_that_snakemake_runs_are_all_of_it(seen: list[tuple[Any, ...]], tmp_path: Path):
