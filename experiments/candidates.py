@@ -1,7 +1,8 @@
 """Which shapes of the frontier's kernels may be fast, along rows: what tuning measures.
 
-None is of a form that was never fastest where an H200 measured it, of the 22,513 candidates kept
-beside its table (kernels/frontier/tables/nvidia-h200.tried.csv.gz).
+Some forms are left out that were never fastest on an H200, in its tables or among the 22,513
+candidates kept beside them: grids of 1,024 threads, staged rows in 2 or 8 blocks, chunks of 256 and
+512 vectors, clusters of 2 blocks for few rows and of 1,024 threads for more.
 """
 
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _warps(request: Request, lanes: int, held: int) -> Iterator[Shape]:
 
 
 def _worth(blocks: int, threads: int, request: Request) -> bool:
-    """Whether clusters of ``blocks`` of ``threads`` were ever fastest of so many rows."""
+    """Whether clusters of ``blocks`` of ``threads`` were ever fastest of so many plain rows."""
     if request.rows <= FEW:
         return blocks > 2
     return threads < 1024 or bool(request.operator)

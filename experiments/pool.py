@@ -39,7 +39,11 @@ def pool(device: str, spare: int = 0) -> Iterator[ProcessPoolExecutor]:
     first = _take_the_first_choice if inductor else None
     count = max(1, cores() - spare)
     with ProcessPoolExecutor(count, processes, first) as executor, _no_choices_kept():
-        yield executor
+        try:
+            yield executor
+        except BaseException:  # nobody waits for what is still to come
+            executor.shutdown(cancel_futures=True)
+            raise
 
 
 def _take_the_first_choice() -> None:

@@ -42,9 +42,14 @@ def keep(path: Path, told: Iterable[Mapping[str, Any]], commit: str) -> pd.DataF
     )
     parts = [part for part in (old[~again], new) if len(part)]
     table = pd.concat(parts, ignore_index=True) if parts else new
+    write(path, table)
+    return table
+
+
+def write(path: Path, table: pd.DataFrame) -> None:
+    """Make ``path`` hold ``table``, byte for byte the same for the same rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
-    return table
 
 
 def at(table: pd.DataFrame, dtype: str, edges: int, rows: int, cols: int) -> pd.DataFrame:

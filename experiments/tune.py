@@ -37,6 +37,7 @@ from experiments.pool import pool
 from experiments.sweeps import Point
 from experiments.sweeps.sweep import COPIES
 from experiments.tried import POINT
+from experiments.tune_places import MEASURED, NUMBERS, OPERATOR_WIDTHS
 from experiments.tuning import earlier, fastest_first, fractions, tuned_at, write_table
 from kernels.compiled import CompileError, Job
 from kernels.cuda_compiler import C_TYPES
@@ -53,34 +54,12 @@ from kernels.frontier.plans import (
     VECTOR_BYTES,
     Shape,
 )
-from kernels.frontier.select import FEW, MANY, TABLES, Request, possible, select, shape_of
+from kernels.frontier.select import MANY, TABLES, Request, possible, select, shape_of
 from kernels.launch import architecture, load
 from kernels.names import slug
 from kernels.registry import DTYPES, ELEMENT_BYTES, variant
 
 TENSOR_BYTES, OPERATOR_BYTES = 2**29, 2**28  # a mask's tensor is as large again
-# Vocabularies in use, the last but one of a prime number of columns less one.
-NAMED = (1000, 32_000, 50_256, 100_002, 128_256, 151_936, 201_088)
-# Where a regime gives way to the next is found to within a third.
-WIDTHS = tuple(
-    sorted({base * 2**k for base in (32, 48) for k in range(16)} | {*NAMED, 2**20, 2**22})
-)
-FEW_ROWS = (1, 2, 4, 8, 16, 32, 64, FEW)
-FEW_ROWS_WIDTHS = tuple(sorted({2**k for k in (10, 12, *range(14, 21))} | {201_088}))
-# So many rows that some multiprocessors get one more than others.
-BATCHES = (256, 512, 1024, 2048, 4096)
-BATCH_WIDTHS = (1024, 2048, 4096, 8192, 16_384, 32_000, 32_768, 65_536)
-LARGE_BATCHES, LARGE_BATCH_WIDTHS = (8192, 16_384), (1024, 2048)
-# (rows, columns)
-MEASURED = (
-    *((MANY, w) for w in WIDTHS),
-    *product(FEW_ROWS, FEW_ROWS_WIDTHS),
-    *product(BATCHES, BATCH_WIDTHS),
-    *product(LARGE_BATCHES, LARGE_BATCH_WIDTHS),
-)
-# By the name of a part: 0 are many.
-NUMBERS = {"many": (0,), "few": FEW_ROWS, "batches": (*BATCHES, *LARGE_BATCHES)}
-OPERATOR_WIDTHS = [2**k for k in range(6, 21)]
 SLOW = 0.05
 SPARE = 2  # cores on which nothing compiles, for what measures meanwhile
 
@@ -176,13 +155,13 @@ def main(
     out: Annotated[Path | None, typer.Option(help="the table; by default this GPU's")] = None,
     log: Annotated[Path, typer.Option(help="this run's shapes, a CSV")] = Path("results/tune.csv"),
     regimes: Annotated[list[str], typer.Option(help="only these")] = [*REGIMES],  # noqa: B006
-    rows: Annotated[list[int], typer.Option(help="only these; 0: many")] = [],  # noqa: B006
+    rows: Annotated[list[int], typer.Option(help="only so many; 0: many")] = [],  # noqa: B006
     edges: Annotated[list[str], typer.Option(help="only these: none, edges...")] = [],  # noqa: B006
     least_cols: Annotated[int, typer.Option(help="only widths from here on")] = 0,
     operator: Annotated[str, typer.Option(help="log, factors, causal, chosen or added")] = "",
-    numbers: Annotated[str, typer.Option(help="of rows, only many, few or batches")] = "",
+    numbers: Annotated[str, typer.Option(help="of rows, too: many, few or batches")] = "",
 ) -> None:
-    """Measure all candidates; write the fastest of each width."""
+    """Measure what may be fast; write the fastest of each width."""
     gpu, arch = torch.cuda.get_device_properties(0), architecture()
     name = slug(gpu.name)
     out = out or TABLES / operator / f"{name}.json"
@@ -234,15 +213,15 @@ def main(
                 timed=run_triangle if operator == "causal" else None,
                 right=check if operator in ("", *TUNED) else check_log,
             )  # fmt: skip
-            known[tuple(point.values())] = found
+            known[tuple(point.values())] |= found
             every_told += (told := fastest_first(point, found))
             if told:
                 for old in _outdated(entries, r, every):
                     del entries[old]
                 entries[tuple(point.values())] = told[0]
     finally:  # of a part, what was measured before an interruption stays; half a table is none
-        if part or sys.exc_info()[0] is None:
-            write_table(out, sorted(entries.values(), key=_order))
+        if sys.exc_info()[0] is None or (part and every_told):
+            write_table(out, sorted(entries.values(), key=in_order))
             if not part:
                 tried.beside(out).unlink(missing_ok=True)
             tried.keep(tried.beside(out), every_told, tuned_at())
@@ -253,18 +232,22 @@ def main(
 
 def _ready(
     asked: Mapping[Request, list[Shape]], today: Mapping[Request, Shape],
-    known: Mapping[tuple[Any, ...], dict[Shape, float]], arch: str,
+    known: dict[tuple[Any, ...], dict[Shape, float]], arch: str,
 ) -> Iterator[tuple[Request, list[Shape]]]:  # fmt: skip
     """The shapes of each request that compile and were not slow where they are ``known``.
 
-    A request that another is the model of comes after it, and has ``today``'s shape in any case.
-    What comes next compiles while one is measured: half of the time otherwise.
+    A request comes after its model, and has ``today``'s shape in any case; what it leaves out is
+    ``known`` of it, at a speed of 0. What comes next compiles while one is measured: half of the
+    time otherwise.
     """
     with pool("cuda", spare=SPARE) as processes:
-        for number, turn in enumerate(turns := sorted(set(map(_turn, asked))), 1):
+        turns = sorted({_turn(r) for r in asked})
+        for number, turn in enumerate(turns, 1):
             mine = {r: promising(r, asked[r], known) for r in asked if _turn(r) == turn}
-            for r in today.keys() & mine.keys():
-                mine[r] = list(dict.fromkeys([*mine[r], today[r]]))
+            for r, shapes in mine.items():
+                left_out = set(asked[r]).difference(shapes)
+                known[tuple(point_of(r).values())] = dict.fromkeys(left_out, 0.0)
+                mine[r] = list(dict.fromkeys([*shapes, *([today[r]] if r in today else [])]))
             jobs = [(shape, r, arch) for r, shapes in mine.items() for shape in shapes]
             done = iter(processes.map(compiled, *zip(*jobs, strict=True)))
             for r, shapes in track(mine.items(), f"tuning, round {number} of {len(turns)}"):
@@ -275,10 +258,10 @@ def _ready(
 def promising(
     request: Request, shapes: list[Shape], known: Mapping[tuple[Any, ...], Mapping[Shape, float]]
 ) -> list[Shape]:
-    """Those of ``shapes`` within SLOW of their fastest at the like place, or not measured there.
+    """Those of ``shapes`` within SLOW of their fastest at the like place, or not asked there.
 
-    Of the candidates kept beside the H200's table, it leaves 29% of bfloat16's, and the fastest at
-    all 179 places of which both were measured; half of those with edges, and the fastest at all 95.
+    Of the candidates kept beside the H200's table it leaves 29% of bfloat16's and half of those
+    with edges, and the fastest at all 300 places; at 37 of these that was not asked at the other.
     """
     at_model = known.get(_model(request), {})
     least = max((at_model[s] for s in shapes if s in at_model), default=0.0) * (1 - SLOW)
@@ -307,7 +290,8 @@ def _outdated(known: Iterable[tuple[Any, ...]], r: Request, every: list[Request]
     return [point for point in known if point[:-1] == mine and least < point[-1] < r.cols]
 
 
-def _order(entry: dict[str, Any]) -> tuple[Any, ...]:
+def in_order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where ``entry`` stands in a table."""
     dtype, edges, rows, cols = (entry[k] for k in POINT)
     return DTYPES.index(dtype), EDGES.index(edges), rows or MANY, cols
 

@@ -21,6 +21,8 @@ from kernels.launch import architecture
 
 # Of each, and of the fastest some more: hundreds of candidates lie closer than their noise.
 SAMPLES, FINALISTS, MORE_SAMPLES = 7, 6, 14
+# Of a table; an entry that was measured at another time has the last two of its own.
+FACTS = ("gpu", "measured_utc", "code_commit")
 Key = TypeVar("Key")
 
 
@@ -104,19 +106,23 @@ def tuned_at() -> str:
     return commit(but="kernels/*/tables/*")
 
 
-def write_table(out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+def write_table(
+    out: Path, entries: Sequence[Mapping[str, Any]], facts: Mapping[str, str] | None = None
+) -> None:
     """Write ``entries``, a line each, to ``out``, and where, when and of which code they are.
 
+    By default here, now and of the present commit; FACTS otherwise.
     Raises ValueError where there are none, and leaves what ``out`` holds.
     """
     if not entries:
         raise ValueError(f"no candidate gave right results, so {out} is left as it is: see above")
-    gpu = torch.cuda.get_device_properties(0)
-    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    facts = {"gpu": gpu.name, "measured_utc": when, "code_commit": tuned_at()}
+    if facts is None:
+        when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        values = (torch.cuda.get_device_properties(0).name, when, tuned_at())
+        facts = dict(zip(FACTS, values, strict=True))
     lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
     out.parent.mkdir(parents=True, exist_ok=True)
-    head = json.dumps(facts)[1:-1]
+    head = json.dumps(dict(facts))[1:-1]
     out.write_text(f'{{{head}, "entries": [\n{lines}\n]}}\n')
 
 
@@ -125,5 +131,5 @@ def earlier(table: Path) -> list[dict[str, Any]]:
     if not table.exists():
         return []
     told = json.loads(table.read_text())
-    facts = {key: told[key] for key in ("measured_utc", "code_commit")}
+    facts = {key: told[key] for key in FACTS[1:]}
     return [{**(facts if "code_commit" not in entry else {}), **entry} for entry in told["entries"]]

@@ -69,7 +69,7 @@ def check_targets(command: Sequence[str], known: Iterable[str], source: Source) 
                 "transformer is trained on a GPU, not with --config source=archive; a tiny one "
                 "proves the path on any machine: transformer_smoke"
             )
-        if target in ("tune", "tune_operators") and not source.local:
+        if target.startswith("tune") and not source.local:
             raise WorkflowError(
                 f"{target} measures the frontier's kernels on this machine's GPU: it needs one, "
                 "and not --config source=archive"

@@ -14,7 +14,7 @@ import typer
 
 from experiments import neutral, tune
 from experiments.candidates import CHUNKS, DEEP_CHUNKS, SMALL_CHUNKS, candidates
-from experiments.tune import MEASURED
+from experiments.tune_places import MEASURED
 from experiments.tuning import FINALISTS, MORE_SAMPLES, SAMPLES, fastest_first, fractions
 from kernels.frontier.operators import TUNED, Causal, Operator
 from kernels.frontier.plans import (

@@ -1,25 +1,27 @@
 """Tuning goes part by part, and does not measure again what was slow at a like place."""
 
-import ast
 import json
-import re
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
+import pandas as pd
 import pytest
 import typer
 
-from experiments import tune
+from experiments import tried, tune, tune_joined, tuning
+from experiments.candidates import candidates
+from experiments.pool import pool
 from experiments.tune import promising
-from kernels.frontier.plans import ALIKE, APART, NONE, Shape
+from experiments.tune_places import BATCH_WIDTHS, MEASURED, NUMBERS
+from kernels.frontier.plans import ALIKE, APART, EDGES, NONE, Shape
 from kernels.frontier.select import MANY, Request
-from tests.commands import ROOT
-from tests.experiments.test_tune import Processes, seen
+from tests.experiments.test_tune import Gpu, Processes, seen
 
 __all__ = ["seen"]
-RULES = ROOT / "workflow/rules/tune.smk"
 
 
 def test_what_was_slow_at_a_like_place_is_not_measured_again():
@@ -53,7 +55,7 @@ def test_tuning_narrows_by_places_that_it_measured_before(
     tune.main(tmp_path / "table.json", tmp_path / "log.csv", rows=[256])
     asked = {(dtype, cols): shapes for dtype, _, cols, shapes, _ in seen}
     order = list(asked)
-    for cols in tune.BATCH_WIDTHS:
+    for cols in BATCH_WIDTHS:
         # A staged row is faster than all else there.
         staged = [s for s in asked["float16", cols] if s.regime == "staged"]
         assert order.index(("float16", cols)) < order.index(("bfloat16", cols))
@@ -84,19 +86,92 @@ def test_what_does_not_compile_is_not_measured(
     assert [shape for shape in compiled if shape.regime != "block"] == measured
 
 
-def test_the_parts_that_snakemake_runs_are_all_of_it(seen: list[tuple[Any, ...]], tmp_path: Path):
-    rule = re.search(r"^NUMBERS = (.*)$", RULES.read_text(), re.MULTILINE)
-    assert rule
-    assert ast.literal_eval(rule[1]) == tuple(tune.NUMBERS)
-    out, log, points = tmp_path / "table.json", tmp_path / "log.csv", []
-    for numbers in tune.NUMBERS:
+def test_what_a_model_left_out_is_slow_for_those_that_come_after_it(
+    seen: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tune, "MEASURED", [(MANY, 2**k) for k in range(10, 18)])
+    tune.main(tmp_path / "table.json", tmp_path / "log.csv")
+    asked = {
+        (d, "edges apart" if placed else EDGES[c % 2], None, c): shapes
+        for d, _, c, shapes, placed in seen
+    }  # fmt: skip
+    places = {tuple(tune.point_of(r).values()): r for r in tune.requests(90, 132)}
+    chains = 0
+    for point, request in places.items():
+        model = tune._model(request)
+        if any(shape.regime == "staged" for shape in asked.get(model, ())):
+            # Staged rows were fastest there, and all else was slow, or had been before.
+            slow = {s for s in candidates(places[model]) if s.regime != "staged"}
+            assert not slow.intersection(asked[point])
+            chains += bool(tune._model(places[model]))
+    assert chains > 10
+
+
+def test_an_interruption_before_anything_was_measured_leaves_the_table(
+    seen: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Processes, "map", interrupted)
+    out = tmp_path / "table.json"
+    with pytest.raises(KeyboardInterrupt):
+        tune.main(out, tmp_path / "log.csv", rows=[256])
+    assert not out.exists()
+    out.write_text(table := json.dumps({"measured_utc": "", "code_commit": "", "entries": []}))
+    with pytest.raises(KeyboardInterrupt):
+        tune.main(out, tmp_path / "log.csv", rows=[256])
+    assert out.read_text() == table
+    assert not seen
+
+
+def test_a_pool_does_not_wait_for_what_nobody_wants_any_more():
+    waiting: list[Future[None]] = []
+
+    def interrupted() -> None:
+        with pool("cpu") as processes:
+            waiting.extend(processes.submit(sleep, 0.5) for _ in range(200))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert sum(each.cancelled() for each in waiting) > 100
+
+
+def test_all_parts_make_the_table(
+    seen: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    parts, points = [], []
+    for commit, numbers in zip("bab", NUMBERS, strict=True):
+        monkeypatch.setattr(tuning, "tuned_at", lambda commit=commit: commit * 40)
+        monkeypatch.setattr(tune, "tuned_at", lambda commit=commit: commit * 40)
+        out = tmp_path / f"tune_{numbers}.json"
         with suppress(KeyboardInterrupt):  # the widest of many
-            tune.main(out, log, numbers=numbers)
-        points += [(number, cols) for _, number, cols, *_ in seen if number != MANY]
+            tune.main(out, tmp_path / "log.csv", numbers=numbers)
+        points += [(d, n % MANY, c, p is None) for d, n, c, _, p in seen[: len(seen)]]
+        parts.append(out)
         seen.clear()
-    assert {(n, c) for n, c in tune.MEASURED if n < MANY} <= set(points)
-    # Each part left what others had written.
-    made = json.loads(out.read_text())["entries"]
-    assert {e["rows"] or 0 for e in made} == {n for some in tune.NUMBERS.values() for n in some}
+    out, log = tmp_path / "made" / "table.json", tmp_path / "tune.csv"
+    tune_joined.main(parts, out, log)
+    made = json.loads(out.read_text())
+    assert made["gpu"] == Gpu.name
+    entries = {tuple(e[k] for k in tune.POINT): e for e in made["entries"]}
+    assert len(entries) == len(made["entries"])
+    of_few = {e.get("code_commit", made["code_commit"]) for p, e in entries.items() if p[2] == 64}
+    assert of_few == {"a" * 40}
+    # Nothing is of the shipped table, beside which each part was measured.
+    measured = {(p[0], p[2] or 0, p[3]) for p in entries}
+    assert measured == {(d, n, c) for d, n, c, _ in points if c < 2**21}
+    assert {n for n, c in MEASURED if n < MANY} <= {p[2] for p in entries}
+    assert len(pd.read_csv(log)) == len(tried.read(tried.beside(out))) > len(entries)
+    other = json.loads(parts[0].read_text()) | {"gpu": "NVIDIA B200"}
+    parts[0].write_text(json.dumps(other))
+    with pytest.raises(typer.BadParameter, match="of NVIDIA B200 and NVIDIA H200, and a table"):
+        tune_joined.main(parts, out, log)
+    assert json.loads(out.read_text()) == made
+
+
+def test_numbers_that_are_no_part_are_refused(seen: list[tuple[Any, ...]], tmp_path: Path):
     with pytest.raises(typer.BadParameter, match="several is not measured; known: many"):
-        tune.main(out, log, numbers="several")
+        tune.main(tmp_path / "table.json", tmp_path / "log.csv", numbers="several")
+    assert not seen

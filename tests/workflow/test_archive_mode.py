@@ -99,7 +99,7 @@ def test_an_archived_run_is_not_packed_again(copy: Path):
     assert "archive packs a full run measured here" in done.stdout
 
 
-@pytest.mark.parametrize("target", ["tune", "tune_operators"])
+@pytest.mark.parametrize("target", ["tune", "tune_table", "tune_triton", "tune_operators"])
 def test_tuning_without_a_gpu_is_refused(copy: Path, target: str):
     done = snakemake(copy, target, *CONFIG)
     assert done.returncode != 0

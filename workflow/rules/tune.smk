@@ -2,16 +2,14 @@
 # GPU.  Operators beside the softmax have tables of their own.
 
 
-# A few minutes each on an H200; of what was interrupted those that came to their end stay.
-NUMBERS = ("many", "few", "batches")
-
-
 rule tune_rows:
-    """Measure the frontier's kernels at these numbers of rows; write what they then go by."""
+    """Measure the frontier's kernels at these numbers of rows: many, few or batches."""
     input:
         ancient("experiments/tune.py"),
     output:
-        f"results/{SOURCE.name}/tune_{{numbers}}.csv",
+        table=f"results/{SOURCE.name}/tune_{{numbers}}.json",
+        tried=f"results/{SOURCE.name}/tune_{{numbers}}.tried.csv.gz",
+        log=f"results/{SOURCE.name}/tune_{{numbers}}.csv",
     log:
         f"results/logs/{SOURCE.name}/tune_{{numbers}}.log",
     wildcard_constraints:
@@ -21,11 +19,27 @@ rule tune_rows:
     threads: workflow.cores
     resources:
         gpu=1,
+    shell:
+        "python -m experiments.tune --numbers {wildcards.numbers} --out {output.table}"
+        " --log {output.log} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+
+
+rule tune_table:
+    """Write the table that the frontier's kernels go by, once all its parts are measured."""
+    input:
+        tables=expand(rules.tune_rows.output.table, numbers=NUMBERS),
+        tried=expand(rules.tune_rows.output.tried, numbers=NUMBERS),
+    output:
+        f"results/{SOURCE.name}/tune.csv",
+    log:
+        f"results/logs/{SOURCE.name}/tune.log",
+    conda:
+        "../../environment.yml"
     params:
         table=f"kernels/frontier/tables/{SOURCE.gpu}.json",
     shell:
-        "python -m experiments.tune --numbers {wildcards.numbers} --out {params.table}"
-        " --log {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
+        "python -m experiments.tune_joined {input.tables} --out {params.table} --log {output}"
+        " > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
 rule tune_triton:
@@ -49,9 +63,9 @@ rule tune_triton:
 
 
 rule tune:
-    """All of these."""
+    """Measure the frontier's kernels, and Triton's, on this GPU; write the tables they go by."""
     input:
-        expand(rules.tune_rows.output[0], numbers=NUMBERS),
+        rules.tune_table.output[0],
         rules.tune_triton.output[0],
 
 
