@@ -12,10 +12,10 @@ import pandas as pd
 import torch
 from rich.progress import track
 
+from experiments import tried
 from experiments.hardware import commit
 from experiments.pool import pool
 from experiments.timer import Flush
-from experiments.tried import beside
 from kernels.frontier.plans import EDGES
 from kernels.launch import architecture
 
@@ -95,9 +95,7 @@ def of_widths(
     log.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(every).to_csv(log, index=False)
     write_table(out, entries)
-    packed: Any = {"method": "gzip", "mtime": 0}
-    told = pd.DataFrame(every).assign(code_commit=tuned_at())
-    told.to_csv(beside(out), index=False, compression=packed)
+    tried.write(tried.beside(out), pd.DataFrame(every).assign(code_commit=tuned_at()))
     print(f"{len(asked)} widths, {len(every)} candidates, in {out} and {log}")
 
 

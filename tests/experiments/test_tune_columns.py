@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments import tune_columns
+from experiments import tune_columns, tuning
 from experiments.tune_columns import DTYPES, SHAPES, Tensors
 from kernels.frontier import select
 from kernels.frontier.columns_plans import (
@@ -94,9 +94,14 @@ def test_the_fastest_of_each_tensor_is_what_one_like_it_then_goes_by(
     monkeypatch.setattr(tune_columns, "pool", lambda _: Processes())
     monkeypatch.setattr(tune_columns, "measure", measure)
     out, log = tmp_path / "columns" / "nvidia-h200.json", tmp_path / "log.csv"
+    # As git says it of a table that it knows.
+    monkeypatch.setattr(
+        tuning, "commit", lambda but="": "a" * 40 + "-dirty" * (not out.exists() and not but)
+    )
     out.parent.mkdir()
     out.write_text("{}")
     tune_columns.main(out, log)
+    assert json.loads(out.read_text())["code_commit"] == "a" * 40
     assert {"rule", "held", "bands"} == set(pd.read_csv(log)["regime"])
     entries = json.loads(out.read_text())["entries"]
     assert {e["cols"] for e in entries if fast(select.shape_of(e))} == HELD_BY_FAST

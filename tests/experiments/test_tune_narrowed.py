@@ -148,7 +148,7 @@ def test_all_parts_make_the_table(
         out = tmp_path / f"tune_{numbers}.json"
         with suppress(KeyboardInterrupt):  # the widest of many
             tune.main(out, tmp_path / "log.csv", numbers=numbers)
-        points += [(d, n % MANY, c, p is None) for d, n, c, _, p in seen[: len(seen)]]
+        points += [(d, n % MANY, c, p is None) for d, n, c, _, p in seen]
         parts.append(out)
         seen.clear()
     out, log = tmp_path / "made" / "table.json", tmp_path / "tune.csv"
