@@ -13,13 +13,9 @@ import typer
 
 from experiments.counts import read_beside
 from experiments.markdown import head, line
-from experiments.sanitizer import EACH_LANE, PLANTED
+from experiments.sanitizer import PLANTED
 from experiments.tables import SANITIZER, BadTable, reading
 
-SPECIAL = (
-    "of a special compile, in which each lane of a warp arrives at a barrier for itself, and not "
-    "of the code that is launched, of which the tool reports hazards (docs/frontier.md)"
-)
 HEADS = ["tool", "regime or operator", "launches", "columns", "errors", "warnings", "status"]
 
 
@@ -32,9 +28,6 @@ def told(table: pd.DataFrame) -> str:
     lines = head(HEADS) + [line(_cells(row)) for row in rows]
     odd = [row for row in rows if row["status"] != "ok"]
     lines += ["", *(f"{row['tool']}, {row['regime']}: {row['reason']}" for row in odd)]
-    for tool, regime in EACH_LANE:
-        if ((table["tool"] == tool) & (table["regime"] == regime)).any():
-            lines.append(f"{tool}, {regime}: {SPECIAL}")
     watched = sum(row["regime"] != PLANTED for row in rows)
     found = sum(row["regime"] != PLANTED for row in odd)
     summary = f"{watched - found} of {watched} runs are clean"

@@ -26,7 +26,6 @@ from experiments.counts import read_beside
 from experiments.estimate import Beside, NotApplicable, Recorded, estimate
 from experiments.family.operator import OURS, TORCH
 from experiments.family.tables import read_tidy
-from experiments.findings import SPECIAL
 from experiments.goal import (
     ALLOWED,
     BEFORE,
@@ -46,7 +45,7 @@ from experiments.goal import (
 from experiments.layout import CONTIGUOUS
 from experiments.outcomes import GOALS, markdown
 from experiments.recorded import recorded_sweep
-from experiments.sanitizer import EACH_LANE, PLANTED
+from experiments.sanitizer import PLANTED
 from experiments.tables import (
     LAYOUTS,
     POINT,
@@ -76,7 +75,6 @@ class Found:
     note: str = ""
     stale: bool = False
     single: bool = False  # of one block: no interval
-    special: bool = False  # of code that is not launched: never met
 
 
 class NoGoal(NotApplicable):
@@ -187,7 +185,7 @@ def find(goal: Goal, evidence: Evidence) -> Found:
 def _findings(goal: Goal, table: pd.DataFrame) -> Found:
     """Of a tool that found what was planted for it to find."""
     named = table.set_index(table["tool"] + ", " + table["regime"])
-    tool, regime = goal.place.split(", ")
+    tool = goal.place.split(", ")[0]
     for place in (f"{tool}, {PLANTED}", goal.place):
         if place not in named.index:
             raise NotApplicable(f"{place} was not watched")
@@ -198,9 +196,7 @@ def _findings(goal: Goal, table: pd.DataFrame) -> Found:
     row = named.loc[goal.place]
     # A wrong result is one too.
     value = float(max(row["errors"] + row["warnings"], row["status"] == "wrong"))
-    special = (tool, regime) in EACH_LANE
-    note = "; ".join(filter(None, (row["reason"], SPECIAL * special)))
-    return Found(value, value, value, note=note, stale=row["stale"], special=special)
+    return Found(value, value, value, note=row["reason"], stale=row["stale"])
 
 
 def _aimed(goal: Goal, table: pd.DataFrame | None) -> Found:
@@ -307,8 +303,7 @@ def outcome(goal: Goal, found: Found) -> str:
     shall = Condition("", low=least, high=goal.most)
     if not shall.admits(found.low, found.high):
         return "missed"
-    unsure = found.single or found.special
-    if unsure or not (shall.holds(found.low) and shall.holds(found.high)):
+    if found.single or not (shall.holds(found.low) and shall.holds(found.high)):
         return "open"
     return "met"
 

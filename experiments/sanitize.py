@@ -77,7 +77,7 @@ def watch(tool: str, regime: str, folder: Path, port: int) -> Run:
     process = subprocess.Popen(
         sanitizer.command(tool, log, port, program), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        env={**os.environ, **sanitizer.environment(tool, regime)},
+        env={**os.environ, **sanitizer.ENVIRONMENT},
     )  # fmt: skip
     try:
         output, code = process.communicate(timeout=LIMIT_S)[0], process.returncode

@@ -8,11 +8,10 @@ synccheck  barriers that are used wrongly
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.frontier.compiler import DEFINES
 from kernels.frontier.plans import REGIMES
 
 TOOLS: tuple[str, ...] = ("memcheck", "racecheck", "synccheck")
@@ -44,9 +43,6 @@ OPTIONS = {
 }
 # Torch would keep tensors side by side in one allocation, where an overrun leaves none.
 ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-# racecheck knows of the lane that arrives at a barrier what it did before, and of no other of its
-# warp, __syncwarp or not: rings it shall watch have every lane arrive for itself (chunks.cu).
-EACH_LANE = {("racecheck", RINGS): {DEFINES: "EACH_LANE_ARRIVES"}}
 _LINE = r"^=+ "
 _ERRORS = re.compile(_LINE + r"ERROR SUMMARY: ([\d,]+) errors?$", re.MULTILINE)
 _HAZARDS = re.compile(
@@ -75,11 +71,6 @@ class Counts:
     errors: int
     warnings: int = 0
     first: str = ""
-
-
-def environment(tool: str, name: str) -> Mapping[str, str]:
-    """What the program of ``name`` finds set where ``tool`` watches it."""
-    return ENVIRONMENT | EACH_LANE.get((tool, name), {})
 
 
 def installed() -> bool:

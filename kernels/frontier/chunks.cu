@@ -26,13 +26,9 @@
 #include "bulk.cuh"
 #include "deal.cuh"
 
-// Lanes that say of their warp that it has read what a barrier guards: one, after a __syncwarp.
-// Racecheck takes an order from no lane but that which arrives; for it all do (sanitizer.py).
-#ifdef EACH_LANE_ARRIVES
+// Lanes of a warp that leave what a barrier guards.  One that arrives after a __syncwarp would do;
+// Compute Sanitizer's racecheck takes an order from the lane alone that arrives, and so all do.
 constexpr int LEAVING = 32;
-#else
-constexpr int LEAVING = 1;
-#endif
 
 template <class T, int CHUNK, int SLOTS, int REDUCERS, int WRITERS, int AHEAD, int EDGES,
           bool INVARIANT, class... Given>
@@ -83,9 +79,8 @@ __global__ void __launch_bounds__((REDUCERS * (1 + INVARIANT) + WRITERS + 3 + 2 
     };
     // The warp has read all that it wants of what ``barrier`` guards.
     auto leave = [&](Barrier &barrier) {
-        __syncwarp();
-        if (lane < LEAVING)
-            arrive_at(&barrier);
+        __syncwarp(); // for one instruction of all lanes
+        arrive_at(&barrier);
     };
     // The slot's chunk in registers; the slot has one reader less.
     auto taken = [&](auto threads, const Chunk<T, EDGES> &c, int thread, auto &raw, float &edge) {

@@ -11,13 +11,11 @@ import pytest
 
 from experiments.counts import FEW_ROWS, read_beside
 from experiments.estimate import NotApplicable, Recorded
-from experiments.findings import SPECIAL
 from experiments.goal import ALLOWED, BEFORE, BEST_PEER, FAMILY, FRONTIER, Goal, goals
 from experiments.goals import Evidence, Found, evaluate, find, outcome, with_rivals
 from experiments.layout import LAYOUTS
 from experiments.outcomes import GOALS, markdown
-from experiments.own import own
-from experiments.sanitizer import NAMES, RINGS, TOOLS
+from experiments.sanitizer import NAMES, TOOLS
 from experiments.sanitizer import OPERATORS as WATCHED
 from experiments.sweeps import SWEEPS, Point
 from experiments.tables import SANITIZER, read_csv, validated
@@ -219,8 +217,7 @@ def test_findings_count_where_the_planted_fault_was_found():
     some = [g for g in goals() if g.source == "sanitizer"]
 
     def outcomes(table: pd.DataFrame) -> set[str]:
-        made = of_sanitizer(table)
-        return set(made.loc[made["place"] != f"racecheck, {RINGS}", "outcome"])
+        return set(of_sanitizer(table)["outcome"])
 
     assert len(some) == 3 * len(NAMES)
     assert outcomes(sanitized()) == {"met"}
@@ -232,23 +229,6 @@ def test_findings_count_where_the_planted_fault_was_found():
     assert outcomes(blind) == {"unknown"}
 
 
-def test_a_clean_run_of_a_special_compile_says_nothing_of_what_is_launched():
-    made = of_sanitizer(sanitized())
-    (special,) = made[made["outcome"] != "met"].to_dict("records")
-    assert (special["place"], special["outcome"]) == (f"racecheck, {RINGS}", "open")
-    assert special["note"] == SPECIAL
-    (line,) = (row for row in markdown(made).splitlines() if "**open**" in row)
-    assert line.startswith("| G6.1 |")
-    assert SPECIAL in line
-    verdicts = {row["id"]: (row["verdict"], row["reason"]) for row in own(made)}
-    others = sum(made["claim"] == "G6.1") - 1
-    assert verdicts["G6.1"] == ("inconclusive", f"{others} met, 1 open")
-    assert verdicts["G6.2"][0] == "supported"
-    # What is found there is a finding.
-    found = of_sanitizer(sanitized(found_in=[RINGS])).set_index("place")
-    assert found.loc[f"racecheck, {RINGS}", "outcome"] == "missed"
-
-
 def test_operators_that_no_tool_has_watched_yet_are_unknown_and_the_regimes_are_not():
     table = sanitized()
     earlier = table[~table["regime"].isin(WATCHED)].assign(stale=False)
@@ -256,7 +236,7 @@ def test_operators_that_no_tool_has_watched_yet_are_unknown_and_the_regimes_are_
     made = made[made["goal"] == 6].set_index("place")
     of_operators = made["statement"] == "findings of Compute Sanitizer in operators"
     assert set(made.loc[of_operators, "outcome"]) == {"unknown"}
-    assert set(made.loc[~of_operators, "outcome"].drop(f"racecheck, {RINGS}")) == {"met"}
+    assert set(made.loc[~of_operators, "outcome"]) == {"met"}
     assert sum(of_operators) == 3 * len(WATCHED)
     assert made.loc["racecheck, columns", "note"] == "racecheck, columns was not watched"
     found = sanitized(found_in=["backward"]).assign(stale=False)

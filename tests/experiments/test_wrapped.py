@@ -6,15 +6,13 @@ import pytest
 import torch
 
 from experiments import sanitized, wrapped
-from experiments.launches import Case, Gpu
+from experiments.launches import Gpu
 from experiments.layout import Layout
 from experiments.placed import Placed
-from experiments.sanitizer import ENVIRONMENT, NAMES, RINGS, TOOLS, environment
+from experiments.sanitizer import RINGS
 from experiments.wrapped import MULTIPROCESSORS, Wrapped, of_few, turns, turns_of_places
 from kernels import prepared
-from kernels.compiled import Job
 from kernels.frontier import frontier
-from kernels.frontier.compiler import DEFINES, compile_plan, plan_key
 from kernels.frontier.plans import ALIKE, APART, NONE
 from kernels.frontier.select import DEFAULT, Request, possible, table
 from kernels.registry import DTYPES, ELEMENT_BYTES
@@ -59,34 +57,6 @@ def test_they_are_watched_by_a_name_of_their_own_where_there_are_any():
     assert [c for c in sanitized.named(RINGS, H200) if isinstance(c, Wrapped)] == CASES
     assert not any(isinstance(c, Wrapped) for c in sanitized.cases("chunks", H200))
     assert not list(wrapped.cases(Gpu("nvidia-a100", 80, 108)))
-
-
-def test_racecheck_has_every_lane_arrive_and_no_other_tool_or_name_has():
-    told = {(tool, name): environment(tool, name) for tool in TOOLS for name in NAMES}
-    defined = {key for key, each in told.items() if DEFINES in each}
-    assert defined == {("racecheck", RINGS)}
-    assert told["racecheck", RINGS] == ENVIRONMENT | {DEFINES: "EACH_LANE_ARRIVES"}
-    assert all(each == ENVIRONMENT for key, each in told.items() if key not in defined)
-
-
-def test_a_definition_makes_other_kernels_where_their_file_names_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    def key(case: Case) -> str:
-        return plan_key(case.plan, Job("frontier", case.dtype, "sm_90"))
-
-    def cubin(case: Wrapped) -> bytes:
-        return compile_plan(case.plan, Job("frontier", case.dtype, "sm_90")).cubin
-
-    case = next(c for c in CASES if not c.shape.invariant)
-    grid = next(c for c in sanitized.cases("grid", H200))
-    before, code = (key(case), key(grid)), cubin(case)
-    monkeypatch.setenv(DEFINES, "EACH_LANE_ARRIVES")
-    assert key(case) != before[0]
-    assert key(grid) == before[1]
-    assert cubin(case) != code
-    monkeypatch.setenv(DEFINES, "")
-    assert (key(case), key(grid)) == before
 
 
 def test_within_it_a_launch_takes_as_many_blocks_and_none_that_was_prepared_before(
