@@ -16,7 +16,7 @@ import pandas as pd
 import typer
 
 from experiments import tried
-from experiments.layout import BY_NAME, CONTIGUOUS, Layout
+from experiments.layout import BY_NAME, CONTIGUOUS, Layout, Place
 from experiments.markdown import head, line
 from experiments.outcomes import read_outcomes
 from experiments.tables import BadTable
@@ -80,10 +80,34 @@ def told(goals: pd.DataFrame, table: pd.DataFrame, gpu: On) -> str:
 
 def _cells(row: dict[str, Any], table: pd.DataFrame, gpu: On) -> list[str]:
     layout = BY_NAME[row["place"] or CONTIGUOUS]
-    size = ELEMENT_BYTES[row["dtype"]]
-    edges = layout.edges(row["cols"], size)
-    found = tried.at(table, row["dtype"], edges, row["rows"], row["cols"])
-    first, others = [], {}
+    place = Place(row["dtype"], row["rows"], row["cols"], layout.name)
+    found = tried_at(place, table)
+    where = f"{place.dtype} {place.rows:,} x {place.cols:,}"
+    now = gpu.serves(layout, *place.point)
+    known = [shape_of(entry) for entry in found.head(BEST).to_dict("records")]
+    other = bool(known) and now.shape not in known
+    return [
+        where + f", {layout.name}" * bool(row["place"]),
+        f"{row['value']:.3f}: {row['statement']}",
+        f"**{now.label}**" if other else now.label, tuned_at(found), *fastest(place, found),
+    ]  # fmt: skip
+
+
+def tried_at(place: Place, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``table`` for what serves ``place``, fastest first."""
+    edges = BY_NAME[place.layout].edges(place.cols, ELEMENT_BYTES[place.dtype])
+    return tried.at(table, place.dtype, edges, place.rows, place.cols)
+
+
+def fastest(place: Place, found: pd.DataFrame) -> tuple[str, str]:
+    """The fastest shapes of ``found``, tried for ``place``, and the fastest of each other regime.
+
+    With their fractions of copy; a dash where there are none.
+    """
+    size = ELEMENT_BYTES[place.dtype]
+    edges = BY_NAME[place.layout].edges(place.cols, size)
+    first: list[tuple[str, str]] = []
+    others: dict[str, str] = {}
     for entry in found.to_dict("records"):
         label = shape_of(entry).plan(entry["cols"], size, edges).label
         text = f"{label} {entry['fraction_of_copy']:.3f}"
@@ -91,16 +115,7 @@ def _cells(row: dict[str, Any], table: pd.DataFrame, gpu: On) -> list[str]:
             first.append((entry["regime"], text))
         elif entry["regime"] not in {regime for regime, _ in first}:
             others.setdefault(entry["regime"], text)
-    where = f"{row['dtype']} {row['rows']:,} x {row['cols']:,}"
-    now = gpu.serves(layout, row["dtype"], row["rows"], row["cols"])
-    known = [shape_of(entry) for entry in found.head(BEST).to_dict("records")]
-    other = bool(known) and now.shape not in known
-    return [
-        where + f", {layout.name}" * bool(row["place"]),
-        f"{row['value']:.3f}: {row['statement']}",
-        f"**{now.label}**" if other else now.label, _tuned_at(found),
-        "; ".join(text for _, text in first) or "–", "; ".join(others.values()) or "–",
-    ]  # fmt: skip
+    return "; ".join(text for _, text in first) or "–", "; ".join(others.values()) or "–"
 
 
 def told_of_triton(goals: pd.DataFrame, table: pd.DataFrame) -> str:
@@ -110,8 +125,7 @@ def told_of_triton(goals: pd.DataFrame, table: pd.DataFrame) -> str:
         return ""
     lines = ["", *head(TRITON_HEADS)]
     for row in mine.drop_duplicates(["dtype", "rows", "cols"]).to_dict("records"):
-        edges = BY_NAME[CONTIGUOUS].edges(row["cols"], ELEMENT_BYTES[row["dtype"]])
-        found = tried.at(table, row["dtype"], edges, row["rows"], row["cols"])
+        found = tried_at(Place(row["dtype"], row["rows"], row["cols"]), table)
         shapes = [
             f"{' '.join([e['regime'], 'x'.join(map(str, e['sizes']))]).strip()}"
             f"{' raw' * e['raw']} {e['fraction_of_copy']:.3f}"
@@ -119,12 +133,13 @@ def told_of_triton(goals: pd.DataFrame, table: pd.DataFrame) -> str:
         ]
         lines.append(line([
             f"{row['dtype']} {row['rows']:,} x {row['cols']:,}",
-            f"{row['value']:.3f}: {row['statement']}", _tuned_at(found), "; ".join(shapes) or "–",
+            f"{row['value']:.3f}: {row['statement']}", tuned_at(found), "; ".join(shapes) or "–",
         ]))  # fmt: skip
     return "\n".join([*lines, ""])
 
 
-def _tuned_at(found: pd.DataFrame) -> str:
+def tuned_at(found: pd.DataFrame) -> str:
+    """Of which rows, columns and commit ``found`` is."""
     if found.empty:
         return "in no run that is kept"
     rows, cols, commit = found.iloc[0][["rows", "cols", "code_commit"]]

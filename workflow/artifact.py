@@ -25,7 +25,7 @@ from figures import (
     TABLE_FIGURES,
     TRANSFORMER_FIGURES,
 )
-from workflow import attention, minutes, tuned
+from workflow import attention, commits, forward, minutes, tuned
 from workflow.graph import rule_graph
 from workflow.machine import DEFAULT_ARCHIVE, ROOT
 from workflow.measured import operators, overview
@@ -245,6 +245,12 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "operators tuned at": tuned.runs,
     "overview of operators": partial(overview, BOTH),
     "own claims": own_claims,
+    "commits of operators": partial(commits.of_operators, ARCHIVE),
+    "commits of sweeps": partial(commits.of_forward, ARCHIVE),
+    "forward goals": partial(forward.summary, BOTH),
+    "forward places": partial(forward.places, ARCHIVE),
+    "forward wide in Triton": partial(forward.wide_in_triton, ARCHIVE),
+    "forward tuned in Triton": partial(forward.tuned_in_triton, ARCHIVE),
     "full minutes": full,
     "wide gradients": tuned.wide_gradients,
     "wide masks": tuned.wide_masks,

@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md, ARTIFACT.md and two of docs/ anew: `make docs`.
+"""Write the generated parts of README.md, ARTIFACT.md and three of docs/ anew: `make docs`.
 
     python -m workflow.documents
 
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from workflow.machine import ROOT
 
-DOCUMENTS = ("README.md", "ARTIFACT.md", "docs/attention.md", "docs/operators.md")
+DOCUMENTS = (
+    "README.md", "ARTIFACT.md", "docs/attention.md", "docs/frontier.md", "docs/operators.md",
+)  # fmt: skip
 MARKED = re.compile(r"(<!-- begin ([\w ]+) -->)(.*?)(<!-- end \2 -->)", re.DOTALL)
 MARKER = re.compile(r"<!-- (?:begin|end) [\w ]+ -->")
 

@@ -1,0 +1,126 @@
+"""docs/frontier.md's generated numbers follow from the archive, the tables and the code."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments import attempts, tried
+from experiments.goal import goals
+from experiments.layout import Place
+from kernels.frontier.plans import NONE
+from kernels.frontier.select import DEFAULT
+from kernels.registry import DTYPES
+from kernels.triton import _select as in_triton
+from workflow import forward
+from workflow.artifact import ARCHIVE, BOTH
+from workflow.commits import told
+from workflow.in_flight import MULTIPROCESSORS, served
+
+FIVE = [goal for goal in goals() if goal.number <= 5]
+
+
+def cells(line: str) -> list[str]:
+    """Those of a line of a table."""
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def rows(table: str) -> list[list[str]]:
+    """Below the head."""
+    return [cells(line) for line in table.splitlines()[2:]]
+
+
+def test_every_goal_belongs_to_one_group():
+    claims = [claim for some in forward.GROUPS.values() for claim in some]
+    assert sorted(set(claims)) == sorted(claims)
+    assert {goal.claim for goal in FIVE} == {*claims}
+
+
+def test_the_summary_counts_every_place_of_both_archives():
+    for (words, *told_of), claims in zip(
+        rows(forward.summary(BOTH)), forward.GROUPS.values(), strict=True
+    ):
+        asked = sum(goal.claim in claims for goal in FIVE)
+        assert str(asked) in words
+        for cell in told_of:
+            assert sum(int(part.split()[0]) for part in cell.split(", ")) == asked
+
+
+def test_what_is_stale_is_told_as_such(monkeypatch: pytest.MonkeyPatch):
+    first = forward.judged(ARCHIVE)[0]
+    old = first._replace(stale=True)
+    assert old.told == f"{first._replace(stale=False).told}†"
+    monkeypatch.setattr(forward, "judged", lambda _: [old])
+    assert rows(forward.summary({"H200": ARCHIVE}))[0][1] == "1 stale"
+
+
+def test_a_place_is_told_once_with_every_sweep_that_has_it(monkeypatch: pytest.MonkeyPatch):
+    at = [each for each in forward.judged(ARCHIVE) if each.goal.claim == "G2.1"][:1]
+    point = at[0].goal
+    again = [
+        at[0]._replace(goal=replace(point, source="frontier"), outcome=word, stale=False)
+        for word in ("met", "open")
+    ]
+    elsewhere = again[0]._replace(goal=replace(point, point=point.point._replace(rows=7)))
+    monkeypatch.setattr(forward, "judged", lambda _: [*again, elsewhere])
+    (place, said), = forward.unmet(ARCHIVE).items()  # fmt: skip
+    assert place == Place(*point.point)
+    assert said == f"2.1: {again[0].told}, {again[1].told}"
+
+
+def test_launches_are_those_that_ncu_counted():
+    profile = forward.evidence(ARCHIVE).tables["profile"]
+    assert profile is not None
+    counted = 0
+    for place in forward.unmet(ARCHIVE):
+        if row := forward.counted_at(profile, place):
+            here = served(place)
+            assert (row["grid_size"], row["waves"]) == (
+                here.blocks, pytest.approx(here.waves, abs=0.006),
+            )  # fmt: skip
+            counted += 1
+    assert counted > 20
+
+
+def test_places_are_told_with_what_serves_them_first():
+    table = tried.read(tried.beside(forward.TABLES / f"{DEFAULT}.json"))
+    told_of = {row[0]: row for row in rows(forward.places(ARCHIVE))}
+    for place in forward.unmet(ARCHIVE):
+        row = told_of[forward.named(place)]
+        here, found = served(place), attempts.tried_at(place, table)
+        assert row[2] == attempts.tuned_at(found)
+        assert row[3].startswith(f"{here.plan.label} ")
+        assert found["fraction_of_copy"].is_monotonic_decreasing
+        assert int(row[5]) == here.kilobytes
+
+
+def test_a_place_that_ncu_did_not_watch_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forward, "counted_at", lambda profile, place: None)
+    assert {row[7] for row in rows(forward.places(ARCHIVE))} == {"not counted"}
+
+
+def test_wide_rows_in_triton_are_told_as_they_are_chosen():
+    widths = [int(row[0].replace(",", "")) for row in rows(forward.wide_in_triton(ARCHIVE))]
+    assert widths == sorted({
+        each.goal.point.cols for each in forward.judged(ARCHIVE)
+        if each.goal.claim == forward.TWICE and each.outcome != "met"
+    })  # fmt: skip
+    table = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
+    for dtype in DTYPES:
+        for cols in widths:
+            asked = in_triton.Request(
+                dtype, cols, edges=False, multiprocessors=MULTIPROCESSORS, threads=2048
+            )
+            chosen = in_triton.select(asked, DEFAULT)
+            fastest = tried.at(table, dtype, NONE, 1, cols).iloc[0]
+            assert (fastest["regime"], tuple(fastest["sizes"])) == ("grid", chosen.sizes)
+
+
+def test_commits_are_told_by_the_tables_that_are_of_them(tmp_path: Path):
+    first, second = "a234567" + "0" * 33, "89abcde" + "0" * 33
+    commits = {"a": [first], "b": [first[:-1] + "1"], "c": [second, second, first, ""]}
+    files = {}
+    for name, of in commits.items():
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text("\n".join(["code_commit,n", *(f"{commit},1" for commit in of)]))
+    assert told(files) == "`a` and `b` of a234567; `c` of 89abcde and a234567"

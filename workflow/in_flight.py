@@ -1,0 +1,102 @@
+"""How much a multiprocessor has on its way: of the kernel that an H200 launches for some rows.
+
+From the code as it is compiled and from the launch, without a GPU.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from experiments.layout import BY_NAME, Place
+from kernels.compiled import Job
+from kernels.frontier.compiler import compile_plan
+from kernels.frontier.plans import (
+    LINE,
+    NONE,
+    VECTOR_BYTES,
+    Plan,
+    staged_bytes,
+    tile_rows,
+)
+from kernels.frontier.select import DEFAULT, Request, select
+from kernels.occupancy import blocks
+from kernels.registry import ELEMENT_BYTES
+
+ARCH, MULTIPROCESSORS = "sm_90", 132
+STREAMED = 4  # vectors of a thread at once (stream.cu)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What serves ``rows``: ``fit`` blocks of ``plan`` share a multiprocessor.
+
+    A block loads ``block_bytes`` at most before it waits for them.
+    """
+
+    plan: Plan
+    rows: int
+    fit: int
+    block_bytes: float
+
+    @property
+    def blocks(self) -> int:
+        """Of the whole launch, as frontier.py launches them."""
+        shape = self.plan.shape
+        match shape.regime:
+            case "warp":
+                return -(-self.rows // (self.plan.threads // shape.sizes[0] * shape.together))
+            case "cluster" | "staged" | "grid":
+                return self.rows * shape.sizes[1]
+            case "chunks":
+                return MULTIPROCESSORS
+        raise ValueError(f"the blocks of {shape.regime} are not counted")
+
+    @property
+    def at_once(self) -> int:
+        """Blocks of a multiprocessor: fewer than fit where a launch has no more."""
+        if self.plan.shape.regime in ("cluster", "grid"):
+            return min(self.fit, -(-self.blocks // MULTIPROCESSORS))
+        return self.fit
+
+    @property
+    def kilobytes(self) -> int:
+        """On their way of a multiprocessor, at most."""
+        return round(self.at_once * self.block_bytes / 1024)
+
+    @property
+    def waves(self) -> float:
+        """Of the launch: its blocks over those that fit the GPU at once."""
+        return self.blocks / (self.fit * MULTIPROCESSORS)
+
+
+@cache
+def served(place: Place) -> Served:
+    """What an H200 launches at ``place``."""
+    dtype, rows, cols, name = place
+    layout, size = BY_NAME[name], ELEMENT_BYTES[dtype]
+    edges = layout.edges(cols, size)
+    asked = Request(
+        dtype, rows, cols, edges, contiguous=layout.contiguous,
+        lines=edges == NONE and cols * size % (LINE * VECTOR_BYTES) == 0, arch=90,
+        multiprocessors=MULTIPROCESSORS,
+    )  # fmt: skip
+    shape = select(asked, DEFAULT)
+    plan = shape.plan(cols, size, edges)
+    used = compile_plan(plan, Job("frontier", dtype, ARCH)).kernels[0].resources
+    shared = (used.static_shared_bytes or 0) + plan.ring_bytes
+    of_block, row = plan.threads * plan.held * shape.together * VECTOR_BYTES, cols * size
+    match shape.regime:
+        case "tile":
+            of_block = tile_rows(shape, cols, size) * row
+            shared += of_block + VECTOR_BYTES
+        case "block":
+            of_block = min(of_block, row)
+        case "cluster" | "grid":
+            of_block = min(of_block, row / shape.sizes[1])
+        case "staged":
+            of_block = row / shape.sizes[1]
+            shared += staged_bytes(shape, cols, size, edges)
+        case "chunks":
+            of_block = shape.sizes[0] * shape.sizes[6] * VECTOR_BYTES
+        case "stream":
+            of_block = plan.threads * STREAMED * VECTOR_BYTES
+    return Served(plan, rows, blocks(ARCH, plan.threads, used.registers or 0, shared), of_block)
