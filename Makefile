@@ -50,7 +50,7 @@ smoke: $(VENV)/gpu.stamp
 report: $(VENV)/$(GROUP).stamp
 	$(SNAKEMAKE) report $(ARGS)
 
-# Those parts of README.md and ARTIFACT.md that hold what was measured.
+# Those parts of README.md, ARTIFACT.md and docs/ that hold what was measured.
 docs: $(VENV)/base.stamp
 	$(BIN)/python -m workflow.documents
 
@@ -110,7 +110,7 @@ help:
 	@echo "make quick    the same in a reviewer's five minutes on an H200"
 	@echo "make smoke    tiny shapes without a GPU: does the path work here?"
 	@echo "make report   one page with every figure, its caption, and the verdicts"
-	@echo "make docs     write the tables of README.md, ARTIFACT.md and docs/operators.md anew"
+	@echo "make docs     write the tables of README.md, ARTIFACT.md and docs/ anew"
 	@echo "make resources  compile all kernels, and keep what they use in kernels/resources/"
 	@echo "make release  a tar.xz of a clean commit, what the archive draws, checksums and metadata"
 	@echo "make test     set up, linters, all tests"

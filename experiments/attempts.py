@@ -82,12 +82,11 @@ def _cells(row: dict[str, Any], table: pd.DataFrame, gpu: On) -> list[str]:
     layout = BY_NAME[row["place"] or CONTIGUOUS]
     place = Place(row["dtype"], row["rows"], row["cols"], layout.name)
     found = tried_at(place, table)
-    where = f"{place.dtype} {place.rows:,} x {place.cols:,}"
     now = gpu.serves(layout, *place.point)
     known = [shape_of(entry) for entry in found.head(BEST).to_dict("records")]
     other = bool(known) and now.shape not in known
     return [
-        where + f", {layout.name}" * bool(row["place"]),
+        place.told,
         f"{row['value']:.3f}: {row['statement']}",
         f"**{now.label}**" if other else now.label, tuned_at(found), *fastest(place, found),
     ]  # fmt: skip
@@ -125,15 +124,16 @@ def told_of_triton(goals: pd.DataFrame, table: pd.DataFrame) -> str:
         return ""
     lines = ["", *head(TRITON_HEADS)]
     for row in mine.drop_duplicates(["dtype", "rows", "cols"]).to_dict("records"):
-        found = tried_at(Place(row["dtype"], row["rows"], row["cols"]), table)
+        place = Place(row["dtype"], row["rows"], row["cols"])
+        found = tried_at(place, table)
         shapes = [
             f"{' '.join([e['regime'], 'x'.join(map(str, e['sizes']))]).strip()}"
             f"{' raw' * e['raw']} {e['fraction_of_copy']:.3f}"
             for e in found.head(BEST).to_dict("records")
         ]
         lines.append(line([
-            f"{row['dtype']} {row['rows']:,} x {row['cols']:,}",
-            f"{row['value']:.3f}: {row['statement']}", tuned_at(found), "; ".join(shapes) or "–",
+            place.told, f"{row['value']:.3f}: {row['statement']}", tuned_at(found),
+            "; ".join(shapes) or "–",
         ]))  # fmt: skip
     return "\n".join([*lines, ""])
 

@@ -5,7 +5,7 @@
 
 met      the whole interval lies where it shall
 missed   none of it does
-open     it reaches across, is that of a single block, or of code that is not launched
+open     it reaches across, or is that of a single block
 stale    measured with other code than today's
 unknown  not measured
 no goal  not asked there: what it is compared with has no result, or is fast enough
@@ -89,16 +89,22 @@ class Evidence:
     tables: Mapping[str, pd.DataFrame | None]
 
     @classmethod
-    def of(cls, folder: Path) -> "Evidence":
-        """From results/<source>.  Raises BadTable, which names the file that is none."""
-        names = {goal.source for goal in goals()} - {*TABLES, TRAINING}
+    def of(cls, folder: Path, asked: Iterable[Goal]) -> "Evidence":
+        """What ``asked`` are judged by, from results/<source>, or a GPU's archive for sweeps.
+
+        Raises BadTable, which names the file that is none.
+        """
+        names = {goal.source for goal in asked}
         family = {name for name in names if name.startswith(FAMILY)}
-        names -= family
-        sweeps = {name: recorded_sweep(name, folder / "raw", folder / "tidy") for name in names}
+        tidied = tidy if (tidy := folder / "tidy").is_dir() else None
+        swept = names - family - {*TABLES, TRAINING}
+        sweeps = {name: recorded_sweep(name, folder / "raw", tidied) for name in swept}
         rivals = {name: with_rivals(found) if found else None for name, found in sweeps.items()}
-        tables = {name: _table(folder, name) for name in TABLES}
+        tables = {name: _table(folder, name) for name in names & {*TABLES}}
         tables |= {name: _of_operator(folder, name) for name in family}
-        return cls(rivals, tables | {TRAINING: _trained(folder / f"{TRAINING}.csv")})
+        if TRAINING in names:
+            tables[TRAINING] = _trained(folder / f"{TRAINING}.csv")
+        return cls(rivals, tables)
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame | None:
@@ -339,7 +345,7 @@ def main(
 ) -> None:
     """Judge every goal on one source."""
     try:
-        made = evaluate(Evidence.of(folder), source)
+        made = evaluate(Evidence.of(folder, goals()), source)
     except BadTable as error:
         print(error)
         raise typer.Exit(2) from error

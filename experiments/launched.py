@@ -39,8 +39,7 @@ DIGITS = 16
 # Whose rows have a place; a first call (first_call.csv) waits for a compiler too.
 TABLES = ("accuracy.csv", "layouts.csv", "profile.csv")
 # They choose a shape, which counts itself, and hand what frontier.py asks for to program(), and
-# keep it; what is defined beside a kernel for a tool counts with the kernel's code where rows are
-# made with it, and the sanitizer makes its rows without.
+# keep it.
 NOT_LAUNCHING = ("select.py", "compiler.py")
 KEY = ["kernel_sha256", "variant", "layout", "dtype", "rows", "cols"]
 _text: dict[str, Any] = {"coerce": True, "nullable": False}

@@ -65,6 +65,12 @@ class Place(NamedTuple):
     def point(self) -> Point:
         return Point(self.dtype, self.rows, self.cols)
 
+    @property
+    def told(self) -> str:
+        """As tables name it: float32 2 x 1,000, sliced input."""
+        layout = f", {self.layout}" * (self.layout != CONTIGUOUS)
+        return f"{self.dtype} {self.rows:,} x {self.cols:,}{layout}"
+
 
 def points() -> Iterator[Point]:
     """Tensors of half a GiB, as vocab_scaling has them."""

@@ -12,7 +12,7 @@ import pandas as pd
 import typer
 
 from experiments.counts import NEAR_LIMITS_NAMES, read_counts
-from experiments.layout import BY_NAME, CONTIGUOUS
+from experiments.layout import BY_NAME, Place
 from experiments.markdown import STALE, head, line
 from experiments.tables import PLACE, BadTable, reading
 from kernels.registry import DTYPES
@@ -79,7 +79,7 @@ def page(
 
 
 def _named(row: dict[str, Any]) -> list[str]:
-    return [_where(row), row["variant"]]
+    return [Place(*(row[key] for key in PLACE)).told, row["variant"]]
 
 
 def _counts(row: dict[str, Any]) -> list[str]:
@@ -99,12 +99,6 @@ def counts(row: dict[str, Any], unit: float) -> list[str]:
         waves, f"{row['issue_pct']:.0f}", row["stall"].replace("_", " ") or "–",
         f"{row['stall_pct']:.0f}" if row["stall"] else "–",
     ]  # fmt: skip
-
-
-def _where(row: dict[str, Any]) -> str:
-    dtype, rows, cols, layout = (row[key] for key in PLACE)
-    place = f"{dtype} {rows:,} x {cols:,}"
-    return place if layout == CONTIGUOUS else f"{place}, {layout}"
 
 
 def main(

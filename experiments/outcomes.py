@@ -19,8 +19,8 @@ LISTED = {
 }
 WORDS = (
     "A goal is met where the whole 95% interval over blocks lies where it shall, missed where none "
-    "of it does, and open where it reaches across, or is not of the code that is launched; speeds "
-    "are formed inside a block."
+    "of it does, and open where it reaches across, or is that of a single block; speeds are formed "
+    "inside a block."
 )
 
 _text = pa.Column(str, coerce=True)

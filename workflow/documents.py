@@ -61,13 +61,14 @@ def refill(path: Path, blocks: Mapping[str, Callable[[], str]]) -> bool:
 def main() -> int:
     """Refill every document."""
     # Not above: the tables need the environment, the markers do not.
+    from experiments.tables import BadTable
     from workflow.artifact import BLOCKS, BadVerdicts
     from workflow.graph import BadGraph
 
     try:
         for name in DOCUMENTS:
             print(f"{name}: {'written anew' if refill(ROOT / name, BLOCKS) else 'up to date'}")
-    except (BadDocument, BadGraph, BadVerdicts) as error:
+    except (BadDocument, BadGraph, BadTable, BadVerdicts) as error:
         print(error)
         return 2
     return 0

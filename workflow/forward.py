@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from experiments import attempts, tried
-from experiments.counts import read_beside
 from experiments.estimate import NotApplicable
 from experiments.goal import TILED, TRITON_FRONTIER, Goal, goals
-from experiments.goals import TABLES as COUNTED
-from experiments.goals import Evidence, find, outcome, with_rivals
+from experiments.goals import Evidence, find, outcome
 from experiments.layout import CONTIGUOUS, Place
 from experiments.markdown import STALE, head, line
 from experiments.outcomes import OUTCOMES
-from experiments.recorded import recorded_sweep
+from experiments.tables import BadTable
 from kernels.frontier.plans import NONE as NO_EDGES
 from kernels.frontier.plans import VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES
@@ -29,7 +27,7 @@ from kernels.occupancy import WARP, blocks
 from kernels.registry import DTYPES
 from kernels.triton import _select as in_triton
 from kernels.triton._rows import registers
-from workflow.in_flight import ARCH, MULTIPROCESSORS, served
+from workflow.in_flight import ARCH, H200, served
 
 Archives = Mapping[str, Path]  # by what people call the GPU
 
@@ -44,7 +42,7 @@ GROUPS = {
     "4, one read and one write at {} places": ("G4.1",),
     "5, Triton at {} places": ("G5.1", "G5.2"),
 }
-CUDA = (1, 2, 3, 4)  # goals of the kernels in CUDA
+CUDA, IN_TRITON = (1, 2, 3, 4), 5  # goals of the kernels in CUDA, and in Triton
 TWICE = "G5.2"  # what is asked of wide rows in Triton
 # As ncu names what warps wait for, and as people do.
 WAITS = {"long_scoreboard": "memory", "not_selected": "its turn"}
@@ -78,18 +76,11 @@ class Judged(NamedTuple):
 @cache
 def evidence(archive: Path) -> Evidence:
     """What goals 1 to 5 are judged by, from the samples in ``archive``."""
-    mine = {goal.source for goal in _goals()}
-    sweeps = {name: recorded_sweep(name, archive / "raw", None) for name in mine - {*COUNTED}}
-    tables = {
-        name: read_beside(path, schema)
-        for name, schema in COUNTED.items()
-        if name in mine and (path := archive / f"{name}.csv").exists()
-    }
-    return Evidence({name: with_rivals(found) for name, found in sweeps.items() if found}, tables)
+    return Evidence.of(archive, _goals())
 
 
 def _goals() -> list[Goal]:
-    return [goal for goal in goals() if goal.number <= attempts.TRITON]
+    return [goal for goal in goals() if goal.number in (*CUDA, IN_TRITON)]
 
 
 @cache
@@ -139,14 +130,13 @@ def unmet(archive: Path) -> dict[Place, str]:
 def places(archive: Path) -> str:
     """A row a place of ``unmet``: what was tried there, what is on its way, what ncu counted."""
     table = tried.read(tried.beside(TABLES / f"{DEFAULT}.json"))
-    profile = evidence(archive).tables["profile"]
-    assert profile is not None
+    profile = _profile(archive)
     lines = head(PLACES)
     for place, reached in unmet(archive).items():
         found, here = attempts.tried_at(place, table), served(place)
         lines.append(
             line([
-                named(place), reached, attempts.tuned_at(found), *attempts.fastest(place, found),
+                place.told, reached, attempts.tuned_at(found), *attempts.fastest(place, found),
                 here.kilobytes, f"{here.waves:.{2 if here.waves < 1 else 0}f}",
                 *_counted(profile, place),
             ])
@@ -154,10 +144,11 @@ def places(archive: Path) -> str:
     return "\n".join(lines)
 
 
-def named(place: Place) -> str:
-    """As tables name it."""
-    layout = "" if place.layout == CONTIGUOUS else f", {place.layout}"
-    return f"{place.dtype} {place.rows:,} x {place.cols:,}{layout}"
+def _profile(archive: Path) -> pd.DataFrame:
+    found = evidence(archive).tables["profile"]
+    if found is None:
+        raise BadTable(f"{archive} has no profile.csv, which docs/frontier.md tells of")
+    return found
 
 
 def counted_at(profile: pd.DataFrame, place: Place) -> dict[str, Any] | None:
@@ -183,11 +174,8 @@ def wide_in_triton(archive: Path) -> str:
 
     What each of its forms reached, what is on its way, and what ncu counted.
     """
-    recorded, profile = (
-        evidence(archive).sweeps["vocab_scaling"], evidence(archive).tables["profile"]
-    )  # fmt: skip
+    recorded, profile = evidence(archive).sweeps["vocab_scaling"], _profile(archive)
     assert recorded is not None
-    assert profile is not None
     lines = head([
         "columns, in Triton", "over what came before", *FORMS, "KB", "waves", "DRAM %", "issue %",
         "waiting %",
@@ -224,7 +212,7 @@ def _each(cells: Iterable[str]) -> str:
 
 def _asked(dtype: str, cols: int) -> in_triton.Request:
     return in_triton.Request(
-        dtype, cols, edges=False, multiprocessors=MULTIPROCESSORS, threads=2048
+        dtype, cols, edges=False, multiprocessors=H200.multiprocessors, threads=2048
     )
 
 

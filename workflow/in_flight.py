@@ -6,55 +6,52 @@ From the code as it is compiled and from the launch, without a GPU.
 from dataclasses import dataclass
 from functools import cache
 
-from experiments.layout import BY_NAME, Place
+from experiments.launched import Gpu, request
+from experiments.layout import Place
 from kernels.compiled import Job
 from kernels.frontier.compiler import compile_plan
-from kernels.frontier.plans import (
-    LINE,
-    NONE,
-    VECTOR_BYTES,
-    Plan,
-    staged_bytes,
-    tile_rows,
-)
-from kernels.frontier.select import DEFAULT, Request, select
+from kernels.frontier.plans import VECTOR_BYTES, Plan, staged_bytes, tile_rows
+from kernels.frontier.select import DEFAULT, select
 from kernels.occupancy import blocks
 from kernels.registry import ELEMENT_BYTES
 
-ARCH, MULTIPROCESSORS = "sm_90", 132
+H200, ARCH = Gpu(DEFAULT, 90, 132), "sm_90"
 STREAMED = 4  # vectors of a thread at once (stream.cu)
 
 
 @dataclass(frozen=True)
 class Served:
-    """What serves ``rows``: ``fit`` blocks of ``plan`` share a multiprocessor.
+    """What serves ``place``: ``fit`` blocks of ``plan`` share a multiprocessor.
 
     A block loads ``block_bytes`` at most before it waits for them.
     """
 
+    place: Place
     plan: Plan
-    rows: int
     fit: int
     block_bytes: float
 
     @property
     def blocks(self) -> int:
         """Of the whole launch, as frontier.py launches them."""
-        shape = self.plan.shape
+        shape, rows = self.plan.shape, self.place.rows
         match shape.regime:
             case "warp":
-                return -(-self.rows // (self.plan.threads // shape.sizes[0] * shape.together))
+                return -(-rows // (self.plan.threads // shape.sizes[0] * shape.together))
+            case "tile":
+                size = ELEMENT_BYTES[self.place.dtype]
+                return -(-rows // tile_rows(shape, self.place.cols, size))
             case "cluster" | "staged" | "grid":
-                return self.rows * shape.sizes[1]
+                return rows * shape.sizes[1]
             case "chunks":
-                return MULTIPROCESSORS
-        raise ValueError(f"the blocks of {shape.regime} are not counted")
+                return H200.multiprocessors
+        return rows
 
     @property
     def at_once(self) -> int:
         """Blocks of a multiprocessor: fewer than fit where a launch has no more."""
         if self.plan.shape.regime in ("cluster", "grid"):
-            return min(self.fit, -(-self.blocks // MULTIPROCESSORS))
+            return min(self.fit, -(-self.blocks // H200.multiprocessors))
         return self.fit
 
     @property
@@ -65,22 +62,16 @@ class Served:
     @property
     def waves(self) -> float:
         """Of the launch: its blocks over those that fit the GPU at once."""
-        return self.blocks / (self.fit * MULTIPROCESSORS)
+        return self.blocks / (self.fit * H200.multiprocessors)
 
 
 @cache
 def served(place: Place) -> Served:
     """What an H200 launches at ``place``."""
-    dtype, rows, cols, name = place
-    layout, size = BY_NAME[name], ELEMENT_BYTES[dtype]
-    edges = layout.edges(cols, size)
-    asked = Request(
-        dtype, rows, cols, edges, contiguous=layout.contiguous,
-        lines=edges == NONE and cols * size % (LINE * VECTOR_BYTES) == 0, arch=90,
-        multiprocessors=MULTIPROCESSORS,
-    )  # fmt: skip
+    dtype, _, cols, _ = place
+    asked, size = request(place, H200), ELEMENT_BYTES[dtype]
     shape = select(asked, DEFAULT)
-    plan = shape.plan(cols, size, edges)
+    plan = shape.plan(cols, size, asked.edges)
     used = compile_plan(plan, Job("frontier", dtype, ARCH)).kernels[0].resources
     shared = (used.static_shared_bytes or 0) + plan.ring_bytes
     of_block, row = plan.threads * plan.held * shape.together * VECTOR_BYTES, cols * size
@@ -94,9 +85,10 @@ def served(place: Place) -> Served:
             of_block = min(of_block, row / shape.sizes[1])
         case "staged":
             of_block = row / shape.sizes[1]
-            shared += staged_bytes(shape, cols, size, edges)
+            shared += staged_bytes(shape, cols, size, asked.edges)
         case "chunks":
             of_block = shape.sizes[0] * shape.sizes[6] * VECTOR_BYTES
         case "stream":
             of_block = plan.threads * STREAMED * VECTOR_BYTES
-    return Served(plan, rows, blocks(ARCH, plan.threads, used.registers or 0, shared), of_block)
+    fit = blocks(ARCH, plan.threads, used.registers or 0, shared)
+    return Served(place, plan, fit, of_block)

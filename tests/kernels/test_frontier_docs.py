@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from experiments.counts import read_beside
-from experiments.launches import Gpu, widest_dealt
+from experiments.launches import widest_dealt
 from experiments.layout import BY_NAME, CONTIGUOUS, Place
 from experiments.sanitizer import OPERATORS
 from experiments.tables import SANITIZER
 from kernels.frontier.plans import REGIMES
 from kernels.frontier.select import DEFAULT
 from kernels.registry import ROOT
-from workflow.in_flight import MULTIPROCESSORS, served
+from workflow.in_flight import H200, served
 
 ROW = re.compile(r"\| (\w+) \| (\w+) \| (many|[\d,]+) x ([\d,]+) \| ([^|]+) \| (\d+) \| (\d+) \|")
 TEXT = Path(ROOT.parent, "docs/frontier.md").read_text()
@@ -60,7 +60,7 @@ def test_the_widths_at_which_operators_were_watched_are_told():
 def test_the_widest_rows_that_are_dealt_out_are_told():
     for dtype, cell in (("float32", "float32 columns"), ("bfloat16", "of 16 bits")):
         whole, apart = (
-            widest_dealt(dtype, BY_NAME[layout], Gpu(DEFAULT, 90, MULTIPROCESSORS))[0] / 1e6
+            widest_dealt(dtype, BY_NAME[layout], H200)[0] / 1e6
             for layout in (CONTIGUOUS, "sliced input")
         )
         assert f"{whole:.2f} million {cell}" in TEXT
