@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from experiments import launched, limits, stale
+from experiments.goal import goals
 from experiments.goals import Evidence
 from experiments.launched import NAME, launched_sha256
 from experiments.layout import CONTIGUOUS, Place
@@ -207,7 +208,7 @@ def test_a_damaged_record_is_named_in_one_line(
         recorded_sweep("frontier", tmp_path, None)
     counted().assign(kernel_sha256=EARLIER).to_csv(tmp_path / "profile.csv", index=False)
     with pytest.raises(BadTable, match=f"^{folder}"):
-        Evidence.of(tmp_path)
+        Evidence.of(tmp_path, goals())
     with pytest.raises(typer.Exit):
         limits.main(tmp_path / "profile.csv", tmp_path / "limits.md")
     assert capsys.readouterr().out.startswith(str(folder))
