@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ FORMS = {
 
 
 class Judged(NamedTuple):
-    """A goal, and what an archive's rows say of it: by what code they were measured counts not."""
+    """A goal, and what an archive says of it; ``outcome`` leaves out whether it is ``stale``."""
 
     goal: Goal
     value: float
@@ -152,7 +153,7 @@ def _profile(archive: Path) -> pd.DataFrame:
 
 
 def counted_at(profile: pd.DataFrame, place: Place) -> dict[str, Any] | None:
-    """The row of the frontier at ``place``; None where ncu did not watch it."""
+    """The counts of the frontier at ``place``; None where ncu did not watch it."""
     at = (profile[["dtype", "rows", "cols", "layout"]] == [*place]).all(axis=1)
     rows = profile[at & (profile["variant"] == "frontier") & (profile["status"] == "ok")]
     return rows.to_dict("records")[0] if len(rows) else None
@@ -210,15 +211,11 @@ def _each(cells: Iterable[str]) -> str:
     return ", ".join(cells)
 
 
-def _asked(dtype: str, cols: int) -> in_triton.Request:
-    return in_triton.Request(
-        dtype, cols, edges=False, multiprocessors=H200.multiprocessors, threads=2048
-    )
-
-
 def _in_triton(dtype: str, cols: int) -> int:
     """KB that the programs of a multiprocessor have on their way, where a row is dealt out."""
-    asked = _asked(dtype, cols)
+    asked = in_triton.Request(
+        dtype, cols, edges=False, multiprocessors=H200.multiprocessors, threads=2048
+    )
     dealt = in_triton.select(asked, DEFAULT).dealt
     _, share = dealt.deal(cols, asked.size, edges=False)
     bound = registers(dealt.warps, dealt.programs)
@@ -230,12 +227,11 @@ def tuned_in_triton(archive: Path) -> str:
     """The fastest shapes of the tuned widths that serve those; the first is what is chosen."""
     found = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
     lines = head(["columns", *DTYPES])
-    at = {
-        dtype: [tried.at(found, dtype, NO_EDGES, 1, cols) for cols in _short_in_triton(archive)]
-        for dtype in DTYPES
+    serving = {
+        int(tried.at(found, dtype, NO_EDGES, 1, cols)["cols"].iloc[0])
+        for dtype, cols in product(DTYPES, _short_in_triton(archive))
     }
-    widths = sorted({int(some["cols"].iloc[0]) for every in at.values() for some in every})
-    for cols in widths:
+    for cols in sorted(serving):
         lines.append(line([f"{cols:,}", *(_three(found, dtype, cols) for dtype in DTYPES)]))
     return "\n".join(lines)
 

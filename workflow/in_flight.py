@@ -73,7 +73,9 @@ def served(place: Place) -> Served:
     shape = select(asked, DEFAULT)
     plan = shape.plan(cols, size, asked.edges)
     used = compile_plan(plan, Job("frontier", dtype, ARCH)).kernels[0].resources
-    shared = (used.static_shared_bytes or 0) + plan.ring_bytes
+    assert used.registers is not None
+    assert used.static_shared_bytes is not None
+    shared = used.static_shared_bytes + plan.ring_bytes
     of_block, row = plan.threads * plan.held * shape.together * VECTOR_BYTES, cols * size
     match shape.regime:
         case "tile":
@@ -90,5 +92,5 @@ def served(place: Place) -> Served:
             of_block = shape.sizes[0] * shape.sizes[6] * VECTOR_BYTES
         case "stream":
             of_block = plan.threads * STREAMED * VECTOR_BYTES
-    fit = blocks(ARCH, plan.threads, used.registers or 0, shared)
+    fit = blocks(ARCH, plan.threads, used.registers, shared)
     return Served(place, plan, fit, of_block)
