@@ -168,25 +168,29 @@ def own_claims() -> str:
 def experiments() -> str:
     """A row an experiment: command, needs, minutes, results, claims, variation."""
     heads = ["command", "needs", "minutes", "makes", "decides", "expected variation"]
-    return table(heads, map(_experiment, EXPERIMENTS))
+    deciders = {claim.id: decided_by(claim) for claim in read_claims()}
+    known = verdicts()
+    return table(heads, (_experiment(experiment, deciders, known) for experiment in EXPERIMENTS))
 
 
-def _experiment(experiment: Experiment) -> list[str]:
-    published = [claim.id for claim in read_claims() if decided_by(claim) == experiment.target]
+def _experiment(
+    experiment: Experiment, deciders: Mapping[str, str], known: Mapping[str, Row]
+) -> list[str]:
+    published = [name for name, decider in deciders.items() if decider == experiment.target]
     mine = [name for name, by in own().items() if experiment.target in by]
     return [
         f"`snakemake --cores 1 {experiment.target}`",
         experiment.needs,
         took(experiment.times),
         ", ".join(f"`{name}`" for name in experiment.makes) or NONE,
-        "; ".join(_told(names) for names in (published, mine) if names) or NONE,
+        "; ".join(_told(names, known) for names in (published, mine) if names) or NONE,
         varies(experiment.target),
     ]
 
 
-def _told(names: list[str]) -> str:
+def _told(names: list[str], known: Mapping[str, Row]) -> str:
     """Some claims, and how many of them have which verdict."""
-    counts = Counter(verdicts()[name].verdict for name in names)
+    counts = Counter(known[name].verdict for name in names)
     summary = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if word in counts)
     return f"{', '.join(names)} ({summary})"
 
