@@ -12,7 +12,7 @@ import typer
 
 from experiments import placed, sanitize
 from experiments.family.fingerprint import sha256_of
-from experiments.launches import Case, Gpu, widest_dealt
+from experiments.launches import Case, Gpu, chosen, widest_dealt
 from experiments.layout import BY_NAME, LAYOUTS, Layout
 from experiments.sanitize import Run, judged
 from experiments.sanitized import FAULTS, FAULTS_FILE, cases, named, widest
@@ -20,7 +20,7 @@ from experiments.sanitizer import FILTERS, NAMES, OPERATORS, PLANTED, RINGS, TOO
 from experiments.tables import SANITIZER, read_csv, validated
 from experiments.wrapped import turns
 from kernels.cuda_compiler import program
-from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES
+from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES, VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, MANY, table
 from kernels.registry import DTYPES, ELEMENT_BYTES
 from tests.commands import module
@@ -87,8 +87,32 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     assert len(set(all_cases)) == len(all_cases)
     # racecheck follows every element: with 2.8e8 of them all runs took 257 s on an H200.
     alone = set(widest("stream", H200))
-    assert sum(c.rows * c.cols for c in all_cases if c not in alone) < 3e8
+    assert sum(c.rows * c.cols for c in all_cases if c not in alone) < 4.5e8
     assert sum(c.rows * c.cols for c in (*alone, *widest("chunks", H200))) < 8e7
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_kernel_is_watched_and_every_threshold_tested_before_at_and_after_it(dtype: str):
+    watched, tested = (
+        [c for r in REGIMES for c in cases(r, H200, every) if c.dtype == dtype]
+        for every in (False, True)
+    )
+    assert {c.plan for c in watched} == {c.plan for c in tested}
+    launched = {(c.cols, c.shape) for c in tested}
+    steps = {NONE: VECTOR_BYTES // ELEMENT_BYTES[dtype], ALIKE: 1, APART: 1}
+    thresholds = 0
+    for (one, kind, rows), entries in table(DEFAULT).items():
+        for entry, wider in pairwise(entries if one == dtype else ()):
+            if entry.shape == wider.shape:
+                continue
+            thresholds += 1
+            for cols in (entry.cols - steps[kind], entry.cols, entry.cols + steps[kind]):
+                some = {
+                    chosen(layout, dtype, rows, cols, H200) for layout in LAYOUTS
+                    if layout.edges(cols, ELEMENT_BYTES[dtype]) == kind
+                }  # fmt: skip
+                assert any((cols, shape) in launched for shape in some), (kind, rows, cols)
+    assert thresholds > 200
 
 
 def test_rows_that_fill_all_rings_are_watched_where_rings_fill_again():

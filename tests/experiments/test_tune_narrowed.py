@@ -171,6 +171,44 @@ def test_all_parts_make_the_table(
     assert json.loads(out.read_text()) == made
 
 
+def test_a_shape_that_is_as_fast_but_for_noise_stays_in_the_table(tmp_path: Path):
+    facts = {"gpu": Gpu.name, "measured_utc": "2026-11-28T00:00:00Z", "code_commit": "b" * 40}
+    old = {"measured_utc": "2026-11-23T00:00:00Z", "code_commit": "a" * 40}
+    first, so_far, third = (
+        {"regime": "block", "sizes": [size, 1], "raw": False} for size in (128, 256, 512)
+    )
+
+    def entry(rows: int | None, cols: int, shape: dict[str, Any], fraction: float) -> Any:
+        point = {"dtype": "float16", "edges": "none", "rows": rows, "cols": cols}
+        return {**point, **shape, "fraction_of_copy": fraction}
+
+    # Of (rows, cols): the fraction of the shape in the table now, None if it is not measured, and
+    # in the table; the fastest has 1.
+    places = {
+        (None, 1024): (0.98, 0.5), (8, 1024): (0.96, 1.2), (8, 2048): (None, 0.99),
+        (8, 4096): (None, 0.9), (16, 1024): None,
+    }  # fmt: skip
+    table = [{**entry(*place, so_far, told[1]), **old} for place, told in places.items() if told]
+    out, part, log = (tmp_path / name for name in ("table.json", "part.json", "tune.csv"))
+    out.write_text(json.dumps({**facts, "entries": table}))
+    measured = [entry(*place, first, 1.0) for place in places]
+    told = [entry(*at, so_far, of[0]) for at, of in places.items() if of and of[0]]
+    part.write_text(json.dumps({**facts, "entries": measured}))
+    tried.keep(
+        tried.beside(part), [*measured, *told, entry(None, 1024, third, 0.7)], facts["code_commit"]
+    )
+    tune_joined.main([part], out, log)
+    made = json.loads(out.read_text())
+    assert {key: made[key] for key in facts} == facts
+    found = {(e["rows"], e["cols"]): e for e in made["entries"]}
+    assert found[None, 1024] == entry(None, 1024, so_far, 0.98)
+    assert found[8, 1024] == entry(8, 1024, first, 1.0)
+    assert found[8, 2048] == {**entry(8, 2048, so_far, 0.99), **old}
+    assert found[8, 4096] == entry(8, 4096, first, 1.0)
+    assert found[16, 1024] == entry(16, 1024, first, 1.0)
+    assert len(tried.read(tried.beside(out))) == len(measured) + len(told) + 1
+
+
 def test_numbers_that_are_no_part_are_refused(seen: list[tuple[Any, ...]], tmp_path: Path):
     with pytest.raises(typer.BadParameter, match="several is not measured; known: many"):
         tune.main(tmp_path / "table.json", tmp_path / "log.csv", numbers="several")

@@ -100,7 +100,7 @@ def test_ten_thousand_launches_give_the_same_bits(wide: Wide):
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_a_regime_is_right_astride_its_thresholds_and_touches_nothing_else(regime: str):
-    some = list(cases(regime, present()))
+    some = list(cases(regime, present(), every=True))
     compile_all(some)
     runs = ((str(case), run_case(case, n, GUARD)) for n, case in enumerate(some))
     wrong = {case: reason for case, reason in runs if reason}

@@ -13,10 +13,10 @@ from experiments.launches import Gpu
 from kernels.frontier.plans import ALIKE, APART, NONE, REGIMES, VECTOR_BYTES, Shape
 from kernels.frontier.select import DEFAULT, FEW
 from kernels.registry import DTYPES, ELEMENT_BYTES
-from tests.gpu import drawn, test_any_tensor, test_frontier_properties
+from tests.gpu import drawn, test_any_tensor
 from tests.gpu.drawn import Drawn
 from tests.gpu.test_any_tensor import AnyTensor, calls
-from tests.gpu.test_frontier_properties import rows_astride, thresholds
+from tests.gpu.test_frontier_properties import Width, of_each, thresholds
 
 H200 = Gpu(DEFAULT, 90, 132)
 THRESHOLDS = thresholds(H200)
@@ -35,7 +35,8 @@ def examples(strategy: st.SearchStrategy[Any], like: settings) -> list[Any]:
     return found
 
 
-ROWS: list[Drawn] = examples(rows_astride(THRESHOLDS), test_frontier_properties.EXAMPLES)
+ROWS: list[Drawn] = []
+of_each(H200, ROWS.append)
 CALLS: list[AnyTensor] = examples(calls(), test_any_tensor.EXAMPLES)
 
 
@@ -43,11 +44,13 @@ def test_rows_are_of_every_regime_astride_its_thresholds():
     cases = [one.case(H200) for one in ROWS]
     regimes = Counter(case.shape.regime for case in cases)
     # Wider rows than chunks hold have a test of their own.
-    assert {r for r in REGIMES if regimes[r] >= 8} == set(THRESHOLDS) == set(REGIMES) - {"stream"}
-    assert {case.plan.edges for case in cases} == {NONE, ALIKE, APART}
+    assert {r for r in REGIMES if regimes[r] >= 8} == set(REGIMES) - {"stream"}
+    # Tiles take rows that lie side by side, whose edges are then alike.
+    widths = {Width(one.dtype, one.case(H200).plan.edges, one.cols) for one in ROWS}
+    assert {each.edges for each in widths} == {NONE, ALIKE, APART}
+    assert {(w.dtype, w.cols) for w in widths} == {(w.dtype, w.cols) for w in THRESHOLDS}
     assert {one.dtype for one in ROWS} == set(DTYPES)
-    ends = {(each.dtype, each.cols) for some in THRESHOLDS.values() for each in some}
-    assert all((one.dtype, one.cols) in ends for one in ROWS)
+    assert len(set(ROWS)) > 2 * len(THRESHOLDS)
     assert min(sum(one.rows <= FEW for one in ROWS), sum(one.rows > FEW for one in ROWS)) > 50
     assert sum(one.layout.in_place for one in ROWS) > 50
     assert sum(one.expanded for one in ROWS) > 2
