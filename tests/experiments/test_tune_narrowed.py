@@ -178,8 +178,8 @@ def test_a_shape_that_is_as_fast_but_for_noise_stays_in_the_table(tmp_path: Path
         {"regime": "block", "sizes": [size, 1], "raw": False} for size in (128, 256, 512)
     )
 
-    def entry(rows: int | None, cols: int, shape: dict[str, Any], fraction: float) -> Any:
-        point = {"dtype": "float16", "edges": "none", "rows": rows, "cols": cols}
+    def entry(place: tuple[int | None, int], shape: dict[str, Any], fraction: float) -> Any:
+        point = {"dtype": "float16", "edges": "none", "rows": place[0], "cols": place[1]}
         return {**point, **shape, "fraction_of_copy": fraction}
 
     # Of (rows, cols): the fraction of the shape in the table now, None if it is not measured, and
@@ -188,24 +188,26 @@ def test_a_shape_that_is_as_fast_but_for_noise_stays_in_the_table(tmp_path: Path
         (None, 1024): (0.98, 0.5), (8, 1024): (0.96, 1.2), (8, 2048): (None, 0.99),
         (8, 4096): (None, 0.9), (16, 1024): None,
     }  # fmt: skip
-    table = [{**entry(*place, so_far, told[1]), **old} for place, told in places.items() if told]
+    table = [{**entry(place, so_far, told[1]), **old} for place, told in places.items() if told]
     out, part, log = (tmp_path / name for name in ("table.json", "part.json", "tune.csv"))
     out.write_text(json.dumps({**facts, "entries": table}))
-    measured = [entry(*place, first, 1.0) for place in places]
-    told = [entry(*at, so_far, of[0]) for at, of in places.items() if of and of[0]]
+    measured = [entry(place, first, 1.0) for place in places]
+    told = [entry(at, so_far, of[0]) for at, of in places.items() if of and of[0]]
     part.write_text(json.dumps({**facts, "entries": measured}))
     tried.keep(
-        tried.beside(part), [*measured, *told, entry(None, 1024, third, 0.7)], facts["code_commit"]
+        tried.beside(part),
+        [*measured, *told, entry((None, 1024), third, 0.7)],
+        facts["code_commit"],
     )
     tune_joined.main([part], out, log)
     made = json.loads(out.read_text())
     assert {key: made[key] for key in facts} == facts
     found = {(e["rows"], e["cols"]): e for e in made["entries"]}
-    assert found[None, 1024] == entry(None, 1024, so_far, 0.98)
-    assert found[8, 1024] == entry(8, 1024, first, 1.0)
-    assert found[8, 2048] == {**entry(8, 2048, so_far, 0.99), **old}
-    assert found[8, 4096] == entry(8, 4096, first, 1.0)
-    assert found[16, 1024] == entry(16, 1024, first, 1.0)
+    assert found[None, 1024] == entry((None, 1024), so_far, 0.98)
+    assert found[8, 1024] == entry((8, 1024), first, 1.0)
+    assert found[8, 2048] == {**entry((8, 2048), so_far, 0.99), **old}
+    assert found[8, 4096] == entry((8, 4096), first, 1.0)
+    assert found[16, 1024] == entry((16, 1024), first, 1.0)
     assert len(tried.read(tried.beside(out))) == len(measured) + len(told) + 1
 
 
