@@ -7,7 +7,7 @@
 5  the family in Triton: copy speed to 65,536 columns, twice what came before it beyond
 6  nothing for the tools of Compute Sanitizer to find
 7  and on: what each operator beside the softmax aims at (experiments/family, a file each)
-16 a transformer that learns the same in less memory and time
+16 a transformer that learns the same in less memory and time, and tells tokens sooner
 
 What is said of a goal's places by one number is a claim of our own, with an id that stays.
 """
@@ -27,6 +27,7 @@ from experiments.sanitizer import OPERATORS as WATCHED_OPERATORS
 from experiments.sanitizer import TOOLS
 from experiments.sweeps import SWEEPS, Point
 from experiments.sweeps.sweep import TRITON, powers
+from experiments.transformer.tables import BATCHES
 from kernels.registry import ELEMENT_BYTES
 
 FRONTIER, TRITON_FRONTIER = "frontier", "triton_frontier"
@@ -63,8 +64,9 @@ BEFORE_FACTOR = 2.0
 NOWHERE = Point("", 0, 0)
 # In a source's name, before an operator's.
 FAMILY = "family/"
-# The table of a transformer that was trained with each set of operators.
-TRAINING, COMPILED = "training", "compiled"
+# The tables of a transformer that was trained with each set of operators, and told tokens.
+TRAINING, COMPILED, DECODING = "training", "compiled", "decoding"
+SEQUENCES = "sequences"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +77,9 @@ class Goal:
     ``source`` is a sweep, of which the speed of ``variant`` over ``against`` counts, or a table; of
     the profile's, ``against`` is READ or LAUNCHES, or '' for bytes read and written; of an
     operator's, it is the column in the row ``variant``, and a goal is one only where torch's
-    fraction of the ceiling is below ``slow``; of the transformer's, it is the column, and ``place``
-    is whose operators it is over.  The noise floor counts for the goal (``noise`` = -1: no slower
+    fraction of the ceiling is below ``slow``; of training's, it is the column, and ``place`` is
+    whose operators it is over; of decoding's, it is what is timed and how, and ``place`` the number
+    of SEQUENCES.  The noise floor counts for the goal (``noise`` = -1: no slower
     within it), against it (1: ahead by more than it), or not at all.
     """
 
@@ -223,4 +226,15 @@ def _transformer() -> Iterator[Goal]:
             yield Goal(
                 claim=claim, statement=f"{what} with torch's operators over that with ours",
                 source=TRAINING, place=other, against=column, variant=OURS, least=AHEAD,
+            )  # fmt: skip
+    for claim, timed, what in (
+        ("G16.4", "sample, graph", "time of choosing tokens"),
+        ("G16.5", "sample, call", "wait for choosing tokens"),
+        ("G16.6", "generate, call", "wait for generating tokens"),
+    ):
+        for batch in BATCHES:
+            yield Goal(
+                claim=claim, statement=f"{what} with torch's operators over that with ours",
+                source=DECODING, place=f"{batch} {SEQUENCES}", against=timed, variant=OURS,
+                least=AHEAD,
             )  # fmt: skip

@@ -30,6 +30,7 @@ from experiments.goal import (
     ALLOWED,
     BEFORE,
     BEST_PEER,
+    DECODING,
     FAMILY,
     LAUNCHES,
     MORE_NS,
@@ -97,13 +98,15 @@ class Evidence:
         names = {goal.source for goal in asked}
         family = {name for name in names if name.startswith(FAMILY)}
         tidied = tidy if (tidy := folder / "tidy").is_dir() else None
-        swept = names - family - {*TABLES, TRAINING}
+        swept = names - family - {*TABLES, TRAINING, DECODING}
         sweeps = {name: recorded_sweep(name, folder / "raw", tidied) for name in swept}
         rivals = {name: with_rivals(found) if found else None for name, found in sweeps.items()}
         tables = {name: _table(folder, name) for name in names & {*TABLES}}
         tables |= {name: _of_operator(folder, name) for name in family}
         if TRAINING in names:
             tables[TRAINING] = _trained(folder / f"{TRAINING}.csv")
+        if DECODING in names:
+            tables[DECODING] = _decoded(folder / f"{DECODING}.csv")
         return cls(rivals, tables)
 
 
@@ -129,6 +132,14 @@ def _trained(path: Path) -> pd.DataFrame | None:
     with reading(path):
         training = fingerprint.complete(trained.TRAINING, read_csv(path))
         return summary(training).assign(code_commit=training["code_commit"].iloc[0])
+
+
+def _decoded(path: Path) -> pd.DataFrame | None:
+    if not path.exists():
+        return None
+    with reading(path):
+        decoding = fingerprint.complete(trained.DECODING, read_csv(path))
+        return decoding.assign(stale=bool(fingerprint.stale(decoding, fingerprint.DECODED)))
 
 
 def with_rivals(recorded: Recorded) -> Recorded:
@@ -164,6 +175,8 @@ def find(goal: Goal, evidence: Evidence) -> Found:
         return _aimed(goal, table)
     if goal.source == TRAINING:
         return _learned(goal, table)
+    if goal.source == DECODING:
+        return _told(goal, table)
     if goal.source not in TABLES:
         return _speed(goal, evidence.sweeps.get(goal.source))
     if table is None:
@@ -258,6 +271,24 @@ def _learned(goal: Goal, table: pd.DataFrame | None) -> Found:
     if math.isnan(found.value):
         raise NotApplicable(f"{column} was not measured")
     return replace(found, stale=bool(ours["stale"]))
+
+
+def _told(goal: Goal, table: pd.DataFrame | None) -> Found:
+    """Of tokens that are chosen or generated with torch's operators, beside ours."""
+    if table is None:
+        raise NotApplicable("no transformer told tokens")
+    what, timer = goal.against.split(", ")
+    batch = int(goal.place.split()[0])
+    mine = table[(table["what"] == what) & (table["timer"] == timer) & (table["batch"] == batch)]
+    mine = mine.set_index("operators")
+    if not {OURS, TORCH} <= set(mine.index):
+        raise NotApplicable(f"{goal.source}.csv has no {what} by {timer} of {goal.place}")
+    ours, other = mine.loc[OURS], mine.loc[TORCH]
+    note = f"{ours['median_us']:,.4g} µs; {TORCH}: {other['median_us']:,.4g} µs"
+    return Found(
+        other["median_us"] / ours["median_us"], other["low_us"] / ours["high_us"],
+        other["high_us"] / ours["low_us"], note=note, stale=bool(ours["stale"]),
+    )  # fmt: skip
 
 
 def _over(other: pd.Series, ours: pd.Series, column: str, note: str) -> Found:

@@ -63,7 +63,7 @@ def sample(
     Under torch.compile all numbers may change from call to call without another graph, but for
     a generator, which is refused; a seed that is not given is drawn in the graph, from torch's
     generator on the CPU, or from what the compiler has in its place. torch.vmap gives each batch
-    what it would get alone.
+    what it would get alone, by the same noise, whatever its randomness; without a seed it cannot.
 
     float16, bfloat16 and float32 go through this project's kernels on CUDA, everything else
     through torch; other dtypes are rounded to float32.

@@ -109,7 +109,10 @@ def decided_by(claim: Claim) -> str:
 
 def own() -> dict[str, tuple[str, ...]]:
     """Our own claims by id: the experiments that decide each."""
-    of = {"layouts": "figures", "sanitizer": "sanitize", "training": "transformer"}
+    of = {
+        "layouts": "figures", "sanitizer": "sanitize", "training": "transformer",
+        "decoding": "transformer",
+    }  # fmt: skip
     found: dict[str, dict[str, None]] = {}
     for goal in goals():
         name = "family" if goal.source.startswith(FAMILY) else of.get(goal.source, goal.source)

@@ -15,7 +15,11 @@ SOFTMAX = "regimes"
 
 
 def files(operator: str) -> Iterator[Path]:
-    """The files that are named in the operator's ``code``; what they import belongs to them."""
+    """The files that are named in the operator's ``code``.
+
+    What those in folders of kernels/ import there belongs to them; what those in kernels/ itself
+    import is named, too, where it shall count.
+    """
     for pattern in OPERATORS[operator].code:
         if pattern == SOFTMAX:
             found = [KERNELS / "frontier" / f"{regime}.cu" for regime in sorted(REGIMES)]

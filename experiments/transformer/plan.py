@@ -5,6 +5,7 @@ from itertools import product
 
 from experiments.transformer.model import Size
 from experiments.transformer.operators import NAMES
+from experiments.transformer.tables import BATCHES
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Plan:
 # fewer pieces, but what cross-entropy moves and holds is that of a language model.
 FULL = Plan(
     Size(layers=6, heads=4, width=256, context=1024, vocabulary=50_304),
-    batch=8, steps=300, warm_up=20, seeds=(1, 2, 3), batches=(1, 4, 16, 64), prompt=64,
-    generated=64, repeats=15, generations=5,
+    batch=8, steps=300, warm_up=20, seeds=(1, 2, 3), batches=BATCHES, prompt=64, generated=64,
+    repeats=15, generations=5,
 )  # fmt: skip
 SMOKE = Plan(
     Size(layers=2, heads=2, width=32, context=32, vocabulary=16_384),

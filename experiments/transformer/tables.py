@@ -8,6 +8,7 @@ from experiments.transformer.curves import VERDICTS
 
 OPERATORS = ("torch", "compiled", "ours")
 WHATS = ("sample", "generate")
+BATCHES = (1, 4, 16, 64)  # sequences of a full run's sampling and generating
 # A graph or events on the GPU; as a caller waits; on the CPU.
 TIMERS = ("graph", "events", "call", "host")
 # For a fingerprint, of tables from before they had one.

@@ -6,11 +6,11 @@ import pytest
 
 from experiments.estimate import NotApplicable
 from experiments.family import OPERATORS
-from experiments.goal import FAMILY, TRAINING, Goal, goals
+from experiments.goal import DECODING, FAMILY, TRAINING, Goal, goals
 from experiments.goals import Evidence, evaluate, find, outcome
 from experiments.transformer.summary import summary
 from tests.experiments.family.made import tidy_of
-from tests.experiments.trained import trained
+from tests.experiments.trained import decoded, trained
 
 
 def judged(goal: Goal, some: Evidence) -> str:
@@ -106,7 +106,33 @@ def learned(**changes: Any) -> dict[str, list[str]]:
     """Outcomes, by claim, of a transformer that was trained so."""
     table = summary(trained(**changes)).assign(code_commit="a" * 40)
     made = evaluate(Evidence({}, {TRAINING: table}), "archive-test-gpu")
-    return made[made["goal"] == 16].groupby("claim")["outcome"].agg(list).to_dict()
+    return made[made["measured"] == TRAINING].groupby("claim")["outcome"].agg(list).to_dict()
+
+
+def told(**changes: Any) -> dict[str, str]:
+    """Outcomes, by claim, of tokens that were told so."""
+    table = decoded().assign(stale=False)
+    ours = table["operators"] == "ours"
+    for name, value in changes.items():
+        table.loc[ours, name] = value
+    made = evaluate(Evidence({}, {DECODING: table}), "archive-test-gpu")
+    mine = made[made["measured"] == DECODING].groupby("claim")["outcome"]
+    return {claim: "; ".join(some.unique()) for claim, some in mine}
+
+
+def test_tokens_are_told_sooner_than_with_torchs_operators():
+    claims = "G16.4", "G16.5", "G16.6"
+    assert told() == dict.fromkeys(claims, "met")
+    assert told(median_us=99.0, low_us=20.0, high_us=1e6)["G16.4"] == "open"
+    slower = told(median_us=1e6, low_us=1e6, high_us=1e6)
+    assert slower == dict.fromkeys(claims, "missed")
+    assert told(stale=True) == dict.fromkeys(claims, "stale")
+    assert told(timer="host") == dict.fromkeys(claims, "unknown")
+    made = evaluate(Evidence({}, {DECODING: decoded().assign(stale=False)}), "archive-test-gpu")
+    (found,) = made.query("claim == 'G16.4' and place == '16 sequences'").to_dict("records")
+    assert found["value"] == pytest.approx(46 / 28)
+    assert found["low"] == pytest.approx(46 * 0.98 / (28 * 1.03))
+    assert found["note"] == "28 µs; torch: 46 µs"
 
 
 def test_a_transformer_is_judged_by_its_curve_its_memory_and_its_time():

@@ -18,6 +18,7 @@ from kernels import sample, sampling, sampling_torch, topk, topk_softmax
 from kernels.cuda_compiler import C_TYPES, program, ptxas_facts
 from kernels.frontier import choice_plans
 from kernels.frontier.choice_plans import FILES, HERE, PLANS, parts_of
+from tests.kernels.kept import kept, p_value
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
@@ -129,16 +130,6 @@ def test_an_error_says_what_is_wrong(call: Callable[[], object], error: type[Exc
         call()
 
 
-def p_value(ids: Tensor, p: Tensor) -> float:
-    """How often a chi-square statistic is at least that of ``ids``, if ``p`` is theirs."""
-    seen = torch.bincount(ids, minlength=len(p)).double()
-    assert bool((seen[p == 0] == 0).all())
-    expected = p[p > 0] * len(ids)
-    statistic = ((seen[p > 0] - expected) ** 2 / expected).sum()
-    half = torch.tensor((len(expected) - 1) / 2, dtype=torch.float64)
-    return float(torch.special.gammaincc(half, statistic / 2))
-
-
 LEAST = 1e-4  # of the 28 p-values of a right sampler, one in 350 times the smallest is below
 
 LOGITS = torch.tensor([2.0, 1.0, 0.5, 0.5, 0.5, -1.0, -math.inf, 0.0, 1.5, -2.0, 0.25])
@@ -166,6 +157,19 @@ def test_samples_have_the_distribution(options: dict[str, Any], stay: list[int],
     assert p_value(ids, p) > LEAST
     few = [sample(LOGITS.expand(200, -1), seed=seed, offset=i, **options) for i in range(10)]
     assert p_value(torch.cat(few), p) > LEAST
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0.7}, {"top_k": 200}, {"top_p": 0.9},
+     {"top_k": 300, "top_p": 0.8, "temperature": 1.5}],
+)  # fmt: skip
+def test_samples_of_many_tokens_have_the_distribution(options: dict[str, Any]):
+    generator = torch.Generator().manual_seed(1)
+    logits = 2 * torch.randn(1500, generator=generator)
+    rows = logits.expand(256, -1)
+    ids = torch.cat([sample(rows, seed=99, offset=i, **options) for i in range(20)])
+    assert p_value(ids, kept(logits, **options)) > LEAST
 
 
 def test_neighbouring_rows_columns_and_offsets_are_independent():

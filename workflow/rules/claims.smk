@@ -107,11 +107,15 @@ rule outcomes:
         expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
         expand(
             "experiments/transformer/{name}.py",
-            name=["summary", "curves", "fingerprint"],
+            name=["summary", "curves", "fingerprint", "tables"],
         ),
         # Counting, sanitizing, training and the operators are asked for by name.
         lambda wildcards: made(
-            wildcards.source, "profile.csv", "sanitizer.csv", "training.csv"
+            wildcards.source,
+            "profile.csv",
+            "sanitizer.csv",
+            "training.csv",
+            "decoding.csv",
         ),
         lambda wildcards: tidy_operators(wildcards.source),
         lambda wildcards: tried_shapes(wildcards.source),
