@@ -89,12 +89,8 @@ def test_many_samples_have_the_distribution():
 def test_samples_of_a_vocabulary_have_the_distribution(top_k: int | None, top_p: float | None):
     logits = 2 * torch.randn(128_256, generator=torch.Generator().manual_seed(1)).cuda()
     x, p = logits.expand(2048, -1), kept(logits, 0.8, top_k, top_p)
-    ids = torch.cat(
-        [
-            sample(x, temperature=0.8, top_k=top_k, top_p=top_p, seed=5, offset=4 * i)
-            for i in range(50)
-        ]
-    )
+    options: dict[str, Any] = {"temperature": 0.8, "top_k": top_k, "top_p": top_p, "seed": 5}
+    ids = torch.cat([sample(x, offset=4 * i, **options) for i in range(50)])
     inside = p[ids] > 0
     # Where a share of top_p ends, sums in float32 may keep a token that float64 leaves out.
     assert int((~inside).sum()) <= 2
