@@ -24,7 +24,7 @@ from tests.commands import ROOT, module
 from tests.experiments.counted import COMMIT, counted
 from tests.experiments.family.made import tidy_of
 from tests.experiments.raw import Row, blocks, raw
-from tests.experiments.trained import trained
+from tests.experiments.trained import decoded, trained
 from tests.experiments.watched import placed_rows, sanitized
 
 BLOCKS = 5
@@ -336,12 +336,15 @@ def test_the_command_writes_both_files(tmp_path: Path):
     of_columns = again["measured"] == f"{FAMILY}columns"
     assert "met" in set(again.loc[of_columns, "outcome"])
     trained().to_csv(tmp_path / "training.csv", index=False)
+    decoded().to_csv(tmp_path / "decoding.csv", index=False)
     assert module(*command).returncode == 0
     again = read_csv(made_files[0])
     assert set(again.loc[again["goal"] == 16, "outcome"]) == {"met"}
-    assert set(again.loc[again["goal"] == 16, "note"]) == {f"trained at {COMMIT[:7]}"}
+    mine = again["measured"] == "training"
+    assert set(again.loc[mine, "note"]) == {f"trained at {COMMIT[:7]}"}
     # As it was recorded before it had a fingerprint.
-    trained().drop(columns="kernel_sha256").to_csv(tmp_path / "training.csv", index=False)
+    for table, name in ((trained(), "training"), (decoded(), "decoding")):
+        table.drop(columns="kernel_sha256").to_csv(tmp_path / f"{name}.csv", index=False)
     assert module(*command).returncode == 0
     again = read_csv(made_files[0])
     assert set(again.loc[again["goal"] == 16, "outcome"]) == {"stale"}
