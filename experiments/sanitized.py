@@ -69,32 +69,34 @@ def unknown(name: str) -> str:
 
 
 def cases(regime: str, gpu: Gpu, every: bool = False) -> Iterator[Case]:
-    """The launches of ``regime``: before, at and after every width at which the shape changes.
+    """The launches of ``regime``: on both sides of every width at which the shape changes.
 
-    The layouts take turns where rows are not narrow, and a kernel that had none comes after them.
-    Of few rows and batches each kernel is launched once, unless ``every`` threshold of theirs is
-    asked for too.  Of every dtype and kind of edges, one sums without an order.
+    The layouts take turns where rows are not narrow, and a shape that had none in its dtype comes
+    after them.  Of every dtype and kind of edges, one sums without an order.  Of few rows and
+    batches a shape is launched once, unless ``every`` threshold of theirs is asked for, in every
+    kind of memory that it is for: a tool that follows each access would take too long.
     """
-    seen: set[object] = set()  # cases, kernels, and regimes with edges of a kind
+    seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
     for late in (False, True):
-        for dtype, asked, cols, layout in placed_widths(gpu, in_turn=not late):
+        for dtype, asked, cols, layout in placed_widths(gpu, not late, every):
             rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
             shape = chosen(layout, dtype, asked, cols, gpu)
-            if shape.regime != regime:
+            # What is launched for few rows is launched for several numbers of them, and with edges
+            # of several kinds: once will do where its regime was watched with such edges.
+            kind = layout.edges(cols, ELEMENT_BYTES[dtype])
+            few = asked < MANY and not every
+            enough = late or (few and (regime, dtype, kind) in seen)
+            if shape.regime != regime or (enough and (shape, dtype) in seen):
                 continue
             here = min(rows, asked) if regime == "grid" else rows  # it holds no more at once
             case = Case(shape, dtype, here, cols, layout)
-            # A kernel that few rows take, several numbers of them do.
-            enough = late or (asked < MANY and not every)
-            # Two thresholds of the table may lie side by side.
-            if case in seen or (enough and (case.plan, dtype) in seen):
+            if case in seen:  # two thresholds of the table may lie side by side
                 continue
-            kind = case.plan.edges
             yield case
             if (regime, dtype, kind) not in seen:
                 unordered = chosen(layout, dtype, asked, cols, gpu, invariant=True)
                 yield Case(unordered, dtype, here, cols, layout)
-            seen |= {case, (case.plan, dtype), (regime, dtype, kind)}
+            seen |= {case, (shape, dtype), (regime, dtype, kind)}
     if regime == "stream":
         yield from widest(regime, gpu)
         for dtype, size in ELEMENT_BYTES.items():
@@ -114,16 +116,21 @@ def widest(regime: str, gpu: Gpu) -> Iterator[Case]:
                 yield Case(shape, dtype, 1, near, layout)
 
 
-def placed_widths(gpu: Gpu, in_turn: bool) -> Iterator[tuple[str, int, int, Layout]]:
-    """Dtype, rows, columns and layout: ``in_turn`` one a width and kind that is not narrow."""
+def placed_widths(
+    gpu: Gpu, in_turn: bool, kinds: bool = False
+) -> Iterator[tuple[str, int, int, Layout]]:
+    """Dtype, rows, columns and layout: ``in_turn`` one layout a width that is not narrow.
+
+    Of ``kinds`` of edges each has its turn.
+    """
     turns: dict[tuple[Layout, ...], Iterator[Layout]] = {}
     for dtype, edges, rows, cols in widths(gpu):
         size = ELEMENT_BYTES[dtype]
-        for kind in sorted(edges):
-            fitting = tuple(each for each in LAYOUTS if each.edges(cols, size) == kind)
+        for some in ({kind} for kind in sorted(edges)) if kinds else (edges,):
+            fitting = tuple(each for each in LAYOUTS if each.edges(cols, size) in some)
             mine = turns.setdefault(fitting, cycle(fitting))
-            some = islice(mine, 1) if in_turn and cols > NARROW else fitting
-            yield from ((dtype, rows, cols, layout) for layout in some)
+            here = islice(mine, 1) if in_turn and cols > NARROW else fitting
+            yield from ((dtype, rows, cols, layout) for layout in here)
 
 
 def widths(gpu: Gpu) -> Iterator[tuple[str, set[int], int, int]]:

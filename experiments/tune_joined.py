@@ -48,6 +48,7 @@ def steady(
     """``entries``, but the shape of ``before`` where that is within NOISE of the fastest.
 
     It is taken as measured now, which ``every`` has; where it was not measured again, as before.
+    Where it is not the fastest, the entry says that it was ``kept``.
     """
     so_far = {tuple(e[k] for k in POINT): e for e in before}
     rows = every.astype(object).where(every.notna(), None).to_dict("records")
@@ -59,14 +60,17 @@ def steady(
         if old is None:
             found.append(entry)
             continue
-        fraction = now.get((*point.values(), shape_of(old)))
-        if (fraction or old["fraction_of_copy"]) < (1 - NOISE) * entry["fraction_of_copy"]:
+        shape = shape_of(old)
+        fraction = now.get((*point.values(), shape))
+        behind = (fraction or old["fraction_of_copy"]) < (1 - NOISE) * entry["fraction_of_copy"]
+        if behind or shape == shape_of(entry):
             found.append(entry)
         elif fraction:
             own = {key: entry[key] for key in FACTS if key in entry}
-            found.append({**own, **fastest_first(point, {shape_of(old): fraction})[0]})
+            mine = fastest_first(point, {shape: fraction})[0]
+            found.append({**own, **mine, "kept": True})
         else:
-            found.append(old)
+            found.append({**old, "kept": True})
     return found
 
 

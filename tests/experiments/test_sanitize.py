@@ -87,18 +87,14 @@ def test_every_regime_is_watched_in_every_dtype_and_kind_of_memory():
     assert len(set(all_cases)) == len(all_cases)
     # racecheck follows every element: with 2.8e8 of them all runs took 257 s on an H200.
     alone = set(widest("stream", H200))
-    assert sum(c.rows * c.cols for c in all_cases if c not in alone) < 4.5e8
+    assert sum(c.rows * c.cols for c in all_cases if c not in alone) < 3e8
     assert sum(c.rows * c.cols for c in (*alone, *widest("chunks", H200))) < 8e7
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_kernel_is_watched_and_every_threshold_tested_before_at_and_after_it(dtype: str):
-    watched, tested = (
-        [c for r in REGIMES for c in cases(r, H200, every) if c.dtype == dtype]
-        for every in (False, True)
-    )
-    assert {c.plan for c in watched} == {c.plan for c in tested}
-    launched = {(c.cols, c.shape) for c in tested}
+def test_every_threshold_can_be_asked_for_before_at_and_after_it(dtype: str):
+    some = [c for r in REGIMES for c in cases(r, H200, every=True) if c.dtype == dtype]
+    launched = {(c.cols, c.shape) for c in some}
     steps = {NONE: VECTOR_BYTES // ELEMENT_BYTES[dtype], ALIKE: 1, APART: 1}
     thresholds = 0
     for (one, kind, rows), entries in table(DEFAULT).items():
@@ -107,11 +103,11 @@ def test_every_kernel_is_watched_and_every_threshold_tested_before_at_and_after_
                 continue
             thresholds += 1
             for cols in (entry.cols - steps[kind], entry.cols, entry.cols + steps[kind]):
-                some = {
+                shapes = {
                     chosen(layout, dtype, rows, cols, H200) for layout in LAYOUTS
                     if layout.edges(cols, ELEMENT_BYTES[dtype]) == kind
                 }  # fmt: skip
-                assert any((cols, shape) in launched for shape in some), (kind, rows, cols)
+                assert any((cols, shape) in launched for shape in shapes), (kind, rows, cols)
     assert thresholds > 200
 
 

@@ -64,7 +64,7 @@ def test_a_place_goes_by_the_next_point_that_was_tried(tmp_path: Path):
     assert fractions(APART, 10**6, 77) == []
 
 
-def test_nothing_that_was_tried_is_faster_than_a_shipped_entry_by_more_than_noise():
+def test_the_shipped_tables_entries_are_the_fastest_of_what_was_tried():
     entries = json.loads((TABLES / f"{DEFAULT}.json").read_text())["entries"]
     kinds = {"none": NONE, "edges": ALIKE, "edges apart": APART}
     compared = 0
@@ -74,12 +74,12 @@ def test_nothing_that_was_tried_is_faster_than_a_shipped_entry_by_more_than_nois
         mine = found[(found["cols"] == one["cols"])]
         mine = mine[mine["rows"].isna() if one["rows"] is None else mine["rows"] == one["rows"]]
         if len(mine):
-            assert one["fraction_of_copy"] >= (1 - NOISE) * mine["fraction_of_copy"].max()
-            same = [shape_of(row) == shape_of(one) for row in mine.to_dict("records")]
-            measured = mine.loc[same, "fraction_of_copy"].tolist()
-            # A shape that was not measured again has the fraction of before.
-            assert measured == [one["fraction_of_copy"]] or not measured
-            compared += len(measured)
+            compared += 1
+            if one.get("kept"):  # as fast but for noise (tune_joined.py)
+                assert one["fraction_of_copy"] >= (1 - NOISE) * mine.iloc[0]["fraction_of_copy"]
+                continue
+            assert shape_of(mine.iloc[0].to_dict()) == shape_of(one)
+            assert mine.iloc[0]["fraction_of_copy"] == one["fraction_of_copy"]
     assert compared > 400
 
 

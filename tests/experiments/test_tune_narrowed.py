@@ -203,9 +203,9 @@ def test_a_shape_that_is_as_fast_but_for_noise_stays_in_the_table(tmp_path: Path
     made = json.loads(out.read_text())
     assert {key: made[key] for key in facts} == facts
     found = {(e["rows"], e["cols"]): e for e in made["entries"]}
-    assert found[None, 1024] == entry((None, 1024), so_far, 0.98)
+    assert found[None, 1024] == {**entry((None, 1024), so_far, 0.98), "kept": True}
     assert found[8, 1024] == entry((8, 1024), first, 1.0)
-    assert found[8, 2048] == {**entry((8, 2048), so_far, 0.99), **old}
+    assert found[8, 2048] == {**entry((8, 2048), so_far, 0.99), **old, "kept": True}
     assert found[8, 4096] == entry((8, 4096), first, 1.0)
     assert found[16, 1024] == entry((16, 1024), first, 1.0)
     assert len(tried.read(tried.beside(out))) == len(measured) + len(told) + 1
