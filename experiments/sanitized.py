@@ -2,14 +2,15 @@
 
     python -m experiments.sanitized chunks
 
-Or an operator, by its name (experiments/watched).  Every result is checked, and so is the memory
-around it.  PLANTED runs a fault instead.
+Or an operator, by its name (experiments/watched), or, of a dtype, the other sides of few rows'
+thresholds.  Every result is checked, and so is the memory around it.  PLANTED runs a fault instead.
 """
 
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from itertools import chain, cycle, islice, pairwise
 from pathlib import Path
 from typing import Annotated
@@ -23,10 +24,10 @@ from experiments.check import check
 from experiments.launches import Case, Gpu, chosen, present, widest_dealt
 from experiments.layout import BY_NAME, CONTIGUOUS, LAYOUTS, Layout
 from experiments.placed import placed
-from experiments.sanitizer import NAMES, OPERATORS, PLANTED, RINGS, TOOLS
+from experiments.sanitizer import FEW, NAMES, OPERATORS, PLANTED, RINGS, TOOLS
 from kernels.cuda_compiler import program
 from kernels.frontier import frontier
-from kernels.frontier.plans import ALIKE, APART, REGIMES, VECTOR_BYTES
+from kernels.frontier.plans import ALIKE, APART, REGIMES, VECTOR_BYTES, Shape
 from kernels.frontier.select import MANY, STREAM, table
 from kernels.launch import architecture
 from kernels.registry import ELEMENT_BYTES
@@ -57,6 +58,8 @@ def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
     if name == RINGS:
         # A row of which all rings are full fills a slot again where a block takes more than others.
         return chain(wrapped.cases(gpu), widest("chunks", gpu))
+    if name in FEW:
+        return few(FEW[name], gpu)
     if name in OPERATORS:
         return watched.OPERATORS[name](gpu)
     raise KeyError(unknown(name))
@@ -74,13 +77,12 @@ def cases(regime: str, gpu: Gpu, every: bool = False) -> Iterator[Case]:
     The layouts take turns where rows are not narrow, and a shape that had none in its dtype comes
     after them.  Of every dtype and kind of edges, one sums without an order.  Of few rows and
     batches a shape is launched once, unless ``every`` threshold of theirs is asked for, in every
-    kind of memory that it is for: a tool that follows each access would take too long.
+    kind of memory that it is for: ``few`` has what is missing then.
     """
     seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
     for late in (False, True):
-        for dtype, asked, cols, layout in placed_widths(gpu, not late, every):
+        for dtype, asked, cols, layout, shape in served(gpu, not late, every):
             rows = max(LEAST_ROWS, min(300, asked, ELEMENTS // cols))
-            shape = chosen(layout, dtype, asked, cols, gpu)
             # What is launched for few rows is launched for several numbers of them, and with edges
             # of several kinds: once will do where its regime was watched with such edges.
             kind = layout.edges(cols, ELEMENT_BYTES[dtype])
@@ -106,6 +108,19 @@ def cases(regime: str, gpu: Gpu, every: bool = False) -> Iterator[Case]:
                     yield Case(shape, dtype, LEAST_ROWS, cols, layout)
 
 
+def few(dtype: str, gpu: Gpu) -> Iterator[Case]:
+    """With ``cases`` of all regimes: a kernel of ``dtype`` on every side of every threshold.
+
+    A width's kernel is launched once, whichever numbers of rows and layouts it serves.
+    """
+    had = {(case.dtype, case.cols, case.plan) for name in REGIMES for case in cases(name, gpu)}
+    for case in chain.from_iterable(cases(name, gpu, every=True) for name in REGIMES):
+        key = case.dtype, case.cols, case.plan
+        if case.dtype == dtype and key not in had:
+            had.add(key)
+            yield case
+
+
 def widest(regime: str, gpu: Gpu) -> Iterator[Case]:
     """Of a row beside the widest that is dealt out, which no table has, what ``regime`` takes."""
     for dtype, layout in WIDEST:
@@ -114,6 +129,15 @@ def widest(regime: str, gpu: Gpu) -> Iterator[Case]:
             shape = chosen(layout, dtype, 1, near, gpu)
             if shape.regime == regime:
                 yield Case(shape, dtype, 1, near, layout)
+
+
+@cache
+def served(gpu: Gpu, in_turn: bool, kinds: bool) -> tuple[tuple[str, int, int, Layout, Shape], ...]:
+    """``placed_widths``, and what is launched there: each regime asks for all of them."""
+    return tuple(
+        (dtype, rows, cols, layout, chosen(layout, dtype, rows, cols, gpu))
+        for dtype, rows, cols, layout in placed_widths(gpu, in_turn, kinds)
+    )
 
 
 def placed_widths(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.frontier.plans import REGIMES
+from kernels.registry import DTYPES
 
 TOOLS: tuple[str, ...] = ("memcheck", "racecheck", "synccheck")
 PLANTED = "planted"  # a regime that is a fault for each tool to find
@@ -22,8 +23,10 @@ OPERATORS = (
 )  # fmt: skip
 # And dealt rows that use their rings again: the widest, and of few blocks (experiments/wrapped.py).
 RINGS = "rings"
-# Regimes and operators: the table's rows are in this order.
-NAMES = (*REGIMES, RINGS, *OPERATORS)
+# And, of each dtype, what regimes are not watched with: all three sides of few rows' thresholds.
+FEW = {f"few_{dtype}": dtype for dtype in DTYPES}
+# Regimes, operators and the rest: the table's rows are in this order.
+NAMES = (*REGIMES, RINGS, *OPERATORS, *FEW)
 # The frontier's kernels.  In the middle stands that of which a fault is planted: a tool that took
 # one filter alone, the first or the last, would not find it.
 KERNELS = (

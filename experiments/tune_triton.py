@@ -3,10 +3,12 @@
     python -m experiments.tune_triton --out kernels/triton/tables/nvidia-h200.json --log tune.csv
 
 As experiments.tune does for the frontier's.  All that was tried is kept beside the table; --cols
-measures some widths, leaves the table as it is, and of the others what was tried before.
+measures some widths, the table's or others, leaves the table as it is, and of all other widths what
+was tried before.
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -93,19 +95,17 @@ def main(
     cols: Annotated[list[int], typer.Option(help="only these widths, no table")] = [],  # noqa: B006
 ) -> None:
     """Measure all candidates; write the fastest of each width."""
-    known = sorted({c + e for c in WIDTHS for e in (False, True)})
-    if odd := [each for each in cols if each not in known]:
-        raise typer.BadParameter(
-            f"{odd[0]} columns are not measured; known: {', '.join(map(str, known))}"
-        )
+    if bad := [each for each in cols if each < 1]:
+        raise typer.BadParameter(f"{bad[0]} columns; a row has one at least")
     gpu = torch.cuda.get_device_properties(0)
     out = out or TABLES / f"{slug(gpu.name)}.json"
     limits = gpu.multi_processor_count, gpu.max_threads_per_multi_processor
     asked: dict[tuple[str, bool, int], list[Shape]] = {}
     for dtype in DTYPES:
         size = ELEMENT_BYTES[dtype]
-        for edges, width in ((e, c + e) for e in (False, True) for c in WIDTHS):
-            if (edges or width * size % VECTOR_BYTES == 0) and (not cols or width in cols):
+        for edges, each in product((False, True), cols or WIDTHS):
+            width = each if cols else each + edges
+            if edges == (width * size % VECTOR_BYTES > 0):
                 request = Request(dtype, width, edges, *limits)
                 shapes = [s for s in candidates(width, size, edges) if possible(s, request)]
                 asked[dtype, edges, width] = list(dict.fromkeys(shapes))

@@ -25,7 +25,7 @@ from kernels.frontier.plans import NONE as NO_EDGES
 from kernels.frontier.plans import VECTOR_BYTES
 from kernels.frontier.select import DEFAULT, TABLES
 from kernels.occupancy import WARP, blocks
-from kernels.registry import DTYPES
+from kernels.registry import DTYPES, ELEMENT_BYTES
 from kernels.triton import _select as in_triton
 from kernels.triton._rows import registers
 from workflow.in_flight import ARCH, H200, served
@@ -213,18 +213,23 @@ def _each(cells: Iterable[str]) -> str:
 
 def _in_triton(dtype: str, cols: int) -> int:
     """KB that the programs of a multiprocessor have on their way, where a row is dealt out."""
-    asked = in_triton.Request(
-        dtype, cols, edges=False, multiprocessors=H200.multiprocessors, threads=2048
-    )
-    dealt = in_triton.select(asked, DEFAULT).dealt
-    _, share = dealt.deal(cols, asked.size, edges=False)
+    dealt = chosen_in_triton(dtype, cols).dealt
+    _, share = dealt.deal(cols, ELEMENT_BYTES[dtype], edges=False)
     bound = registers(dealt.warps, dealt.programs)
     fit = blocks(ARCH, WARP * dealt.warps, bound, shared_bytes=0)
     return round(fit * share * VECTOR_BYTES / 1024)
 
 
+def chosen_in_triton(dtype: str, cols: int) -> in_triton.Shape:
+    """What an H200 launches for many rows of ``cols``, which are whole vectors."""
+    asked = in_triton.Request(
+        dtype, cols, edges=False, multiprocessors=H200.multiprocessors, threads=2048
+    )
+    return in_triton.select(asked, DEFAULT)
+
+
 def tuned_in_triton(archive: Path) -> str:
-    """The fastest shapes of the tuned widths that serve those; the first is what is chosen."""
+    """The fastest shapes that were tried for those, and what is chosen, if it is none of them."""
     found = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
     lines = head(["columns", *DTYPES])
     serving = {
@@ -237,6 +242,11 @@ def tuned_in_triton(archive: Path) -> str:
 
 
 def _three(found: pd.DataFrame, dtype: str, cols: int) -> str:
-    best = tried.at(found, dtype, NO_EDGES, 1, cols).head(attempts.BEST)
+    some = tried.at(found, dtype, NO_EDGES, 1, cols).reset_index(drop=True)
+    now = some["sizes"].map(tuple) == chosen_in_triton(dtype, cols).sizes
+    best = some[now | (some.index < attempts.BEST)]
     shapes = best["sizes"].map(lambda sizes: "x".join(map(str, sizes)))
-    return ", ".join(shapes + " " + best["fraction_of_copy"].map("{:.3f}".format))
+    return ", ".join(
+        shapes + now[best.index].map({True: " (now) ", False: " "})
+        + best["fraction_of_copy"].map("{:.3f}".format)
+    )  # fmt: skip

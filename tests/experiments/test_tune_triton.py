@@ -90,7 +90,20 @@ def test_some_widths_leave_the_table_and_what_was_tried_of_others(
     assert set(kept.loc[kept["code_commit"] == "later", "cols"]) == {65, 131_072}
 
 
-def test_a_width_that_is_not_measured_is_refused(tuned: Path, tmp_path: Path):
-    with pytest.raises(typer.BadParameter, match="66 columns are not measured; known: 64, 65, 128"):
-        tune_triton.main(tuned, tmp_path / "log.csv", [65, 66])
+def test_widths_that_the_table_does_not_have_are_tried_by_each_dtypes_edges(
+    tuned: Path, tmp_path: Path
+):
+    tune_triton.main(tuned, tmp_path / "log.csv", [151_936, 100_004])
+    kept = tried.read(beside(tuned))
+    edges = kept.drop_duplicates(["dtype", "cols"]).set_index(["dtype", "cols"])["edges"]
+    assert edges.to_dict() == {
+        **{(dtype, 151_936): "none" for dtype in ("float32", "float16", "bfloat16")},
+        ("float32", 100_004): "none", ("float16", 100_004): "edges", ("bfloat16", 100_004): "edges",
+    }  # fmt: skip
+    assert not tuned.exists()
+
+
+def test_a_width_of_no_columns_is_refused(tuned: Path, tmp_path: Path):
+    with pytest.raises(typer.BadParameter, match="0 columns; a row has one at least"):
+        tune_triton.main(tuned, tmp_path / "log.csv", [65, 0])
     assert not list(tmp_path.iterdir())

@@ -149,14 +149,7 @@ def test_wide_rows_in_triton_are_told_as_they_are_chosen():
     table = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
     for dtype in DTYPES:
         for cols in widths:
-            asked = in_triton.Request(
-                dtype,
-                cols,
-                edges=False,
-                multiprocessors=in_flight.H200.multiprocessors,
-                threads=2048,
-            )
-            chosen = in_triton.select(asked, DEFAULT)
+            chosen = forward.chosen_in_triton(dtype, cols)
             three = tried.at(table, dtype, NONE, 1, cols).head(attempts.BEST)
             assert set(three["regime"]) == {"grid"}
             assert tuple(three.iloc[0]["sizes"]) == chosen.sizes
