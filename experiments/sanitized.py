@@ -59,7 +59,7 @@ def named(name: str, gpu: Gpu) -> Iterator[Case] | Iterator[watched.Case]:
         # A row of which all rings are full fills a slot again where a block takes more than others.
         return chain(wrapped.cases(gpu), widest("chunks", gpu))
     if name in FEW:
-        return few(FEW[name], gpu)
+        return of_few_rows(FEW[name], gpu)
     if name in OPERATORS:
         return watched.OPERATORS[name](gpu)
     raise KeyError(unknown(name))
@@ -77,7 +77,7 @@ def cases(regime: str, gpu: Gpu, every: bool = False) -> Iterator[Case]:
     The layouts take turns where rows are not narrow, and a shape that had none in its dtype comes
     after them.  Of every dtype and kind of edges, one sums without an order.  Of few rows and
     batches a shape is launched once, unless ``every`` threshold of theirs is asked for, in every
-    kind of memory that it is for: ``few`` has what is missing then.
+    kind of memory that it is for: ``of_few_rows`` has what is missing then.
     """
     seen: set[object] = set()  # cases, shapes, and regimes with edges of a kind
     for late in (False, True):
@@ -108,7 +108,7 @@ def cases(regime: str, gpu: Gpu, every: bool = False) -> Iterator[Case]:
                     yield Case(shape, dtype, LEAST_ROWS, cols, layout)
 
 
-def few(dtype: str, gpu: Gpu) -> Iterator[Case]:
+def of_few_rows(dtype: str, gpu: Gpu) -> Iterator[Case]:
     """With ``cases`` of all regimes: a kernel of ``dtype`` on every side of every threshold.
 
     A width's kernel is launched once, whichever numbers of rows and layouts it serves.

@@ -243,7 +243,9 @@ def tuned_in_triton(archive: Path) -> str:
 
 def _three(found: pd.DataFrame, dtype: str, cols: int) -> str:
     some = tried.at(found, dtype, NO_EDGES, 1, cols).reset_index(drop=True)
-    now = some["sizes"].map(tuple) == chosen_in_triton(dtype, cols).sizes
+    chosen = chosen_in_triton(dtype, cols)
+    parts = zip(some["regime"], some["sizes"].map(tuple), some["raw"], strict=True)
+    now = pd.Series([in_triton.Shape(*each) == chosen for each in parts])
     best = some[now | (some.index < attempts.BEST)]
     shapes = best["sizes"].map(lambda sizes: "x".join(map(str, sizes)))
     return ", ".join(

@@ -160,6 +160,20 @@ def test_wide_rows_in_triton_are_told_as_they_are_chosen():
     most = here.loc[here.groupby(["dtype", "cols"])["rows"].idxmax()]
     assert set(most["stall"]) == {"barrier"}
     assert len(rows(forward.tuned_in_triton(ARCHIVE))) == 2
+    for row in rows(forward.tuned_in_triton(ARCHIVE)):
+        assert [cell.count(" (now) ") for cell in row[1:]] == [1, 1, 1]
+
+
+def test_a_shape_in_triton_that_is_chosen_stands_behind_the_three(monkeypatch: pytest.MonkeyPatch):
+    table = tried.read(tried.beside(in_triton.TABLES / f"{DEFAULT}.json"))
+    slow = tried.at(table, "float32", NONE, 1, 2**18).iloc[5]
+    chosen = in_triton.Shape(slow["regime"], tuple(slow["sizes"]), bool(slow["raw"]))
+    monkeypatch.setattr(forward, "chosen_in_triton", lambda dtype, cols: chosen)
+    shapes = rows(forward.tuned_in_triton(ARCHIVE))[0][1].split(", ")
+    assert len(shapes) == 4
+    sizes = "x".join(map(str, slow["sizes"]))
+    assert shapes[3] == f"{sizes} (now) {slow['fraction_of_copy']:.3f}"
+    assert "(now)" not in ", ".join(shapes[:3])
 
 
 def test_commits_are_told_by_the_tables_that_are_of_them(tmp_path: Path):
