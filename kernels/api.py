@@ -84,8 +84,10 @@ def softmax(
         and factor == 1.0
         and isinstance(x, Tensor)
         and not (x.requires_grad and torch.is_grad_enabled())
-        and isinstance(dim, int)
+        and type(dim) is int  # True is 1 in a key, too
         and (dim == -1 or dim == x.dim() - 1)
+        and type(invariant) is bool
+        and (dtype is None or isinstance(dtype, torch.dtype))
         and dense(x)
         and x.is_contiguous()
         and not observed()
@@ -97,7 +99,7 @@ def softmax(
             y = torch.empty_like(x)  # of CUDA memory, so on a boundary of 256 bytes or more
             ready(torch._C._cuda_getCurrentRawStream(device), source, y.data_ptr())
             return y
-        if _plain(x, dtype) and isinstance(invariant, bool):
+        if _plain(x, dtype):
             y = torch.empty_like(x)
             launch(device, key, partial(frontier.prepare, x, y, invariant), source, y.data_ptr())
             return y

@@ -383,10 +383,12 @@ def test_nothing_is_kept_of_what_is_copied_or_empty(made: list[str]):
         True, -1, torch.float64, False, 1.0, False, 1.0)) is None  # fmt: skip
 
 
-def test_a_launch_that_is_kept_takes_no_argument_of_another_type(made: list[str]):
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_a_launch_that_is_kept_takes_no_argument_of_another_type(made: list[str], scale: float):
     x = torch.randn(3, 8)
-    usual: dict[str, Any] = {"scale": 0.5, "factor": 1.0, "invariant": False, "dim": 1}
-    for name, like in (("factor", True), ("invariant", 0), ("dim", True), ("is_causal", 0)):
+    usual: dict[str, Any] = {"scale": scale, "factor": 1.0, "invariant": False, "dim": 1}
+    others = ("factor", True), ("invariant", 0), ("dim", True), ("is_causal", 0), ("dtype", [1])
+    for name, like in others:
         softmax(x, **usual)
         made.clear()
         softmax(x, **usual)
