@@ -247,7 +247,8 @@ def _three(found: pd.DataFrame, dtype: str, cols: int) -> str:
     parts = zip(some["regime"], some["sizes"].map(tuple), some["raw"], strict=True)
     now = pd.Series([in_triton.Shape(*each) == chosen for each in parts])
     best = some[now | (some.index < attempts.BEST)]
-    shapes = best["sizes"].map(lambda sizes: "x".join(map(str, sizes)))
+    sizes = best["sizes"].map(lambda sizes: "x".join(map(str, sizes)))
+    shapes = (best["regime"] + " " + sizes).str.strip()
     return ", ".join(
         shapes + now[best.index].map({True: " (now) ", False: " "})
         + best["fraction_of_copy"].map("{:.3f}".format)
