@@ -47,8 +47,8 @@ BATCHES = tuple(
 WIDE = (151_936, 201_088, 2**18, 2**19)
 SATURATED = {
     "float32": (32, 64, 256, 257, 512, 1000, *WIDE),
-    "float16": (32, 64, 128, 256, 1024, 8192, 65_536, 131_072, *WIDE, 2**20),
-    "bfloat16": (64, 128, 512, 1024, 8192, 65_536, 131_072, *WIDE),
+    "float16": (32, 64, 128, 256, 512, 1024, 8192, 65_536, 128_256, 131_072, *WIDE, 2**20),
+    "bfloat16": (64, 128, 256, 512, 1024, 8192, 65_536, 131_072, *WIDE),
 }
 NEAR_LIMITS = (*FEW_ROWS, *LEAD, *BATCHES, *(p for p in _POINTS if p.cols in SATURATED[p.dtype]))
 # torch.compile is the best peer at some of them.  What an archive counted before has no such rows.

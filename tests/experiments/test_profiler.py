@@ -165,7 +165,7 @@ def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
 
 def test_where_a_goal_is_near_the_same_four_are_counted():
     watched = counts.watched()
-    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 10 + 3 + 10 + 13 + 11
+    assert len(NEAR_LIMITS) == len(set(NEAR_LIMITS)) == 2 * 10 + 3 + 10 + 15 + 12
     for point in NEAR_LIMITS:
         assert set(counts.NEAR_LIMITS_NAMES) <= set(watched[Place(*point)])
     # Those that more variants are counted at keep them.

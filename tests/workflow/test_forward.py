@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments import attempts, tried
+from experiments import attempts, counts, tried
 from experiments.goal import TRITON_FRONTIER, goals
 from experiments.layout import CONTIGUOUS, Place
 from experiments.tune_triton import WIDTHS
@@ -132,6 +132,10 @@ def test_places_are_told_with_what_serves_them_first():
         row, found = told_of[place.told], attempts.tried_at(place, table)
         assert row[3].startswith(f"{served(place).plan.label} ")
         assert found["fraction_of_copy"].is_monotonic_decreasing
+
+
+def test_ncu_is_asked_for_every_place_that_is_not_met():
+    assert set(forward.unmet(ARCHIVE)) <= set(counts.watched())
 
 
 def test_a_place_that_ncu_did_not_watch_says_so(monkeypatch: pytest.MonkeyPatch):
