@@ -59,6 +59,15 @@ NEAR_LIMITS_NAMES = ("frontier", "triton_frontier", "triton_row", "quack", "torc
 TILED = tuple(p for p in _POINTS if (p.dtype, p.cols) == ("bfloat16", 63))
 STREAMED = (Point("float32", 2, 2**26),)
 STREAMED_NAMES = ("frontier", "triton_frontier", "torch_compile", "torch_eager")
+# Where no goal asks for a copy's speed and less is reached (docs/frontier.md); NARROW has widths of
+# tuning's, which no sweep has.
+_BELOW = {
+    *(("bfloat16", 32), ("float16", 63), ("float16", 127), ("bfloat16", 127)),
+    *((dtype, cols) for dtype in SATURATED for cols in (100_003, 2**22)),
+}
+NARROW = tuple(Point(d, 2**28 // n, n) for d in ("float16", "bfloat16") for n in (65, 129))
+UNJUDGED = (*(p for p in _POINTS if (p.dtype, p.cols) in _BELOW), *NARROW)
+UNJUDGED_NAMES = ("frontier", "triton_frontier")
 # Rows that start off 16 bytes, or have a gap between them: are lines of the memory read twice?
 APART = {
     "stride N + 1": (("float16", 1000), ("bfloat16", 1000)),
@@ -85,6 +94,7 @@ def watched() -> dict[Place, tuple[str, ...]]:
         (FRONTIER_POINTS, FRONTIER_NAMES),
         ((*NEAR_LIMITS, *TILED), NEAR_LIMITS_NAMES),
         (STREAMED, STREAMED_NAMES),
+        (UNJUDGED, UNJUDGED_NAMES),
     ):
         for point in some:
             found.setdefault(Place(*point), names)

@@ -155,7 +155,7 @@ def test_points_are_timed_by_a_sweep_and_larger_than_any_l2():
     sweeps = ("frontier", "batch_scaling", "few_rows")
     timed = {p for name in sweeps for p in SWEEPS[name].points("full")}
     asked = {p.point for p in counts.watched() if p.layout == CONTIGUOUS}
-    assert asked - set(counts.STREAMED) <= timed
+    assert asked - {*counts.STREAMED, *counts.NARROW} <= timed
     assert [p.cols for p in POINTS if p.dtype == "float32"] == list(counts.COLS)
     large = (*POINTS, *counts.FRONTIER_POINTS)
     assert all(useful_bytes(*p[1:], p.dtype) / 2 > 256e6 for p in large)
@@ -174,6 +174,14 @@ def test_where_a_goal_is_near_the_same_four_are_counted():
     assert {p.rows for p in NEAR_LIMITS if p.cols == 32_000} == {256, 1024, 32_768}
     # What no archive has counted is no place of a goal.
     assert not set(counts.LEAD) & set(counts.FEW_ROWS)
+
+
+def test_what_no_goal_judges_is_counted_in_triton_and_beside_it():
+    watched = counts.watched()
+    assert {p.cols for p in counts.UNJUDGED} == {32, 63, 65, 127, 129, 100_003, 2**22}
+    assert not {Place(*p) for p in counts.UNJUDGED} & {Place(*p) for p in NEAR_LIMITS}
+    for point in counts.UNJUDGED:
+        assert watched[Place(*point)] == ("frontier", "triton_frontier")
 
 
 @pytest.mark.parametrize(
