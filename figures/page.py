@@ -248,7 +248,7 @@ def compose(
         ax.label_outer()
 
     size = 0.75 * matplotlib.rcParams["font.size"]
-    lines = textwrap.wrap(note, int(width * 72 / (0.56 * size)))
+    lines = _lines(note, int(width * 72 / (0.56 * size)))
     foot = (1.25 * len(lines) + 0.7) * size / 72
     legend = _legend(figure, list(axes.flat), grid, width)
     middle = legend.get_window_extent().height / figure.dpi
@@ -259,6 +259,11 @@ def compose(
     below = (foot + middle) / height
     _lay_out(figure, (0, below, 1, 1 - below))
     return figure
+
+
+def _lines(note: str, most: int) -> list[str]:
+    """``note`` in lines of ``most`` characters; the dot between parts ends one, and begins none."""
+    return [each.replace("\xa0", " ") for each in textwrap.wrap(note.replace(" ·", "\xa0·"), most)]
 
 
 def _lay_out(figure: Figure, within: tuple[float, float, float, float]) -> None:

@@ -163,6 +163,14 @@ def test_panels_have_their_places_before_a_file_is_written(tidy, medium: page.Me
             assert 0 <= drawn.x0 < drawn.x1 <= figure.bbox.x1
 
 
+def test_no_line_of_a_stamp_begins_with_the_dot_between_its_parts():
+    note = "NVIDIA H200 · archive · measured 2026-11-28 · full · torch 2.11.0 · triton 3.6.0"
+    for most in range(12, len(note) + 1):
+        lines = page._lines(note, most)
+        assert " ".join(lines) == note
+        assert not [line for line in lines if line.startswith("·") or len(line) > most]
+
+
 @pytest.mark.parametrize(("table", "name"), [("vocab_scaling",) * 2], indirect=["table"])
 def test_a_pdf_is_as_wide_as_the_page_and_embeds_truetype(table, name, hardware, tmp_path):
     stem = tmp_path / name
