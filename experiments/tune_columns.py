@@ -37,12 +37,13 @@ from kernels.registry import ELEMENT_BYTES, variant
 # Both 16-bit types go by what bfloat16 took.
 DTYPES = ("float32", "bfloat16")
 # (outer, rows, places): squares of S3's exercise and those between, wide and tall ones, inner
-# dimensions.
+# dimensions, and wide ones whose rows begin 64 bytes on in memory's pieces, float32's 128.
 SHAPES = (
     *((1, n, n) for n in (1024, 2048, 3072, 4096, 6144, 8192)),
     *((1, n, 2**26 // n) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
     *((1, n, 2**26 // n) for n in (16_384, 32_768, 65_536, 131_072)),
     *((32, n, 512) for n in (512, 1024, 2048, 4096)),
+    *((1, n, 2**26 // n + 32) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
 )
 ESTIMATE_NS = 1e5
 
