@@ -12,6 +12,8 @@ from kernels.frontier.plans import VECTOR_BYTES, Shape
 # registers allow.
 STRIPS, BLOCK_THREADS, CLUSTERS = (32, 64, 128, 256), (64, 128, 256, 512), (1, 2, 4, 8, 16)
 LEAST_WORDS, OVERHEAD, FEWER = 16, 32, (0, 1)
+# And where rows do not begin alike in memory's pieces of 256 bytes, which strips then halve.
+WIDE_STRIP = 512
 REGISTERS, RESIDENT_THREADS = 65_536, 2048  # of a multiprocessor
 # Eighths of places whose exponentials are a polynomial's: at 2 the exponential unit and all other
 # instructions of a unit of 16 bits take 96 and 94 cycles of a scheduler, and 128 and 70 at 0.
@@ -45,7 +47,8 @@ def _band_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
 
 
 def _held_candidates(columns: Columns, size: int, unit: int) -> Iterator[Shape]:
-    for strip, threads, blocks, eighths in product(STRIPS, BLOCK_THREADS, CLUSTERS, STAGED):
+    strips = STRIPS if columns.aligned(size) else (*STRIPS, WIDE_STRIP)
+    for strip, threads, blocks, eighths in product(strips, BLOCK_THREADS, CLUSTERS, STAGED):
         lanes = strip // unit
         if not 1 <= lanes <= min(32, threads):
             continue

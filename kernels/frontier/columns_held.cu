@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         return *reinterpret_cast<Mine *>(image + THREADS * i + threadIdx.x);
     };
     const T *from = x + spot.in(x_outer, Mine::PLACES) + first * x_step;
+    T *to = out + spot.in(out_outer, Mine::PLACES) + first * out_step;
     long long x_steps = GROUPS * x_step;
     if (rows >= HELD + STAGED) { // of nearly all threads: nothing has to be asked of each row
 #pragma unroll
@@ -84,25 +85,17 @@ __global__ void __launch_bounds__(THREADS, LEAST)
     for (int i = 0; i < STAGED; ++i)
         top.take_larger(staged(i));
     larger_over_warp<LANES>(top);
-    __shared__ Mine tops[SETS][LANES];
     bool speaks = threadIdx.x % 32 < LANES; // for the lanes of its warp that have its places
-    if constexpr (SETS > 1) {
-        if (speaks)
-            tops[set][lane] = top;
-        __syncthreads();
-#pragma unroll 1 // registers are the rows'
-        for (int i = 0; i < SETS; ++i)
-            top.take_larger(tops[i][lane]);
-    }
 
-    // A place's pair is e * LANES + lane: neighbours write and read neighbouring banks.
-    __shared__ float sums[SETS][PLACES], maxima[PLACES];
+    // A place's pair is e * LANES + lane: neighbours write and read neighbouring banks.  Sums are
+    // relative to the maxima of their own threads, so that none waits for the block's before.
+    __shared__ float sums[SETS][PLACES], maxima[SETS][PLACES];
     float base[EACH], sum[EACH] = {};
     top.unpack(base);
-    if (EXCHANGES && speaks && set == 0) {
+    if (EXCHANGES && speaks) {
 #pragma unroll
         for (int e = 0; e < EACH; ++e)
-            maxima[e * LANES + lane] = base[e];
+            maxima[set][e * LANES + lane] = base[e];
     }
 #pragma unroll
     for (float &b : base)
@@ -171,10 +164,16 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         if constexpr (BLOCKS > 1)
             exchange.ready();
         auto place_of_block = [&](int place) {
-            Partial all = {maxima[place], 0.0f};
+            Partial all = {maxima[0][place], sums[0][place]};
+            if constexpr (SETS > 1) {
+#pragma unroll 4
+                for (int i = 1; i < SETS; ++i)
+                    all.max = larger(all.max, maxima[i][place]);
+                all.sum = 0.0f;
 #pragma unroll 2
-            for (int i = 0; i < SETS; ++i)
-                all.sum += sums[i][place];
+                for (int i = 0; i < SETS; ++i)
+                    all.sum += moved(Softmax{}, sums[i][place], maxima[i][place], base_of(all.max));
+            }
             return all;
         };
         // All threads, of which some may have a place that another has too: lanes meet in of_all.
@@ -191,28 +190,24 @@ __global__ void __launch_bounds__(THREADS, LEAST)
                 all = exchange.of_all(place, part);
             else
                 all = place_of_block(place);
-            all = told<T, LOG>(all);
-            if constexpr (POWERS) // as elements are
-                all.max -= shift_of(base_of(maxima[place]));
             if (i == place && part == 0)
-                pairs[place] = all;
+                pairs[place] = told<T, LOG>(all);
         }
         __syncthreads();
 #pragma unroll
         for (int e = 0; e < EACH; ++e) {
             Partial pair = pairs[e * LANES + lane];
             of[e] = {pair.max, pair.sum};
+            if constexpr (POWERS) // as this thread's elements are
+                of[e].base -= shift_of(base_of(maxima[set][e * LANES + lane]));
+            if constexpr (EXPONENTIALS)
+                // From the maximum, not its base: a share of nothing but -inf adds 0 times 0.
+                of[e].scale *= exp2_fast((maxima[set][e * LANES + lane] - of[e].base) * LOG2E);
         }
     } else {
 #pragma unroll
         for (int e = 0; e < EACH; ++e)
             of[e] = {base[e], told<T, LOG>({base[e], sum[e]}).sum};
-    }
-    if constexpr (EXPONENTIALS && BLOCKS > 1) {
-        // From the maximum itself, not its base: a share that is -inf throughout adds 0 times 0.
-#pragma unroll
-        for (int e = 0; e < EACH; ++e)
-            of[e].scale *= exp2_fast((maxima[e * LANES + lane] - of[e].base) * LOG2E);
     }
 
     Powers<POLYNOMIAL, EACH> result([&](int e) { return fmaf(of[e].base, -LOG2E, of[e].scale); });
@@ -222,7 +217,6 @@ __global__ void __launch_bounds__(THREADS, LEAST)
         for (int e = 0; e < result.FIRST; ++e)
             lost |= unsigned(!(fabsf(of[e].scale) < CUDART_INF_F)) << e;
     }
-    T *to = out + spot.in(out_outer, Mine::PLACES) + first * out_step;
     long long out_steps = GROUPS * out_step;
     auto give = [&](const Mine &mine, int i) {
         float v[EACH];
@@ -243,7 +237,7 @@ __global__ void __launch_bounds__(THREADS, LEAST)
 #pragma unroll
     for (int i = 0; i < HELD; ++i)
         give(held[i], i);
-#pragma unroll 2
+#pragma unroll(EXPONENTIALS ? 1 : 2) // two at once would take a register more than there are
     for (int i = 0; i < STAGED; ++i)
         give(staged(i), HELD + i);
     for (int e = 0; lost != 0; ++e, lost /= 2) {

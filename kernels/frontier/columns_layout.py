@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from kernels.frontier.plans import VECTOR_BYTES
 
+PIECE = 256  # bytes: narrower strips of a row are read and written more slowly than whole rows
+
 
 class Columns(NamedTuple):
     """``outer`` x ``cols`` rows of ``inner`` places side by side, and the steps between rows."""
@@ -18,6 +20,10 @@ class Columns(NamedTuple):
     inner: int
     outer_stride: int
     step: int
+
+    def aligned(self, size: int) -> bool:
+        """Whether rows of elements of ``size`` bytes all begin alike within PIECE bytes."""
+        return self.step * size % PIECE == 0
 
 
 def as_columns(shape: Sequence[int], strides: Sequence[int], dim: int) -> Columns | None:

@@ -22,7 +22,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import isqrt
+from math import isqrt, log2
 from pathlib import Path
 from typing import NamedTuple
 
@@ -236,10 +236,10 @@ def table(gpu: str) -> tuple[Entry, ...]:
 
 
 def _measured(columns: Columns, size: int, unit: int, arch: int, gpu: str) -> Shape | None:
-    """The shape that was fastest with the next number of rows, and the next of places below.
+    """The shape that was fastest with the next number of rows, and the nearest of places.
 
-    Within a factor of two of rows, since a thread holds its share of them; and with places enough
-    for as many blocks.
+    Within a factor of two of rows, since a thread holds its share of them; with places enough
+    for as many blocks; and of tensors whose rows begin alike in memory's pieces, if there are any.
     """
     if unit != VECTOR_BYTES:
         return None
@@ -253,7 +253,16 @@ def _measured(columns: Columns, size: int, unit: int, arch: int, gpu: str) -> Sh
     ]  # fmt: skip
     if not fit:
         return None
-    return min(fit, key=lambda e: (e.columns.cols, -e.columns.outer * e.columns.inner)).shape
+    # Where every other row begins in the middle of a piece, wider strips have fewer halves of them.
+    aligned = columns.aligned(size)
+    alike = [e for e in fit if e.columns.aligned(size) == aligned] or fit
+    return min(alike, key=lambda e: _distance(e.columns, columns)).shape
+
+
+def _distance(measured: Columns, columns: Columns) -> tuple[int, float, float]:
+    """Of rows the next number, then the nearest number of places, then the nearest of a row."""
+    row = measured.inner / columns.inner
+    return measured.cols, abs(log2(measured.outer / columns.outer * row)), abs(log2(row))
 
 
 def by_rule(

@@ -9,8 +9,9 @@ import pytest
 
 from experiments import tune_columns, tuning
 from experiments.tune_columns import DTYPES, SHAPES, Tensors
-from kernels.frontier import select
+from kernels.frontier import columns_plans, select
 from kernels.frontier.columns_plans import (
+    FOLDER,
     MOST_STAGED,
     MOST_WORDS,
     Choice,
@@ -65,6 +66,37 @@ def covers(choice: Choice, tensors: Tensors) -> None:
     assert capacity >= choice.places(tensors.size)
     assert 4 * capacity >= choice.strips * (choice.groups + 1)
     assert 32 * choice.groups >= choice.splits
+
+
+@pytest.mark.parametrize("gpu", sorted(p.stem for p in (select.TABLES / FOLDER).glob("*.json")))
+def test_a_tensor_that_was_measured_goes_by_its_own_shape(gpu: str):
+    for entry in table(gpu):
+        choice = choose(entry.columns, entry.size, VECTOR_BYTES, False, 90, 132, gpu)
+        own = chosen(entry.shape, entry.columns, entry.size, VECTOR_BYTES, log=False)
+        assert choice == own, entry
+
+
+def test_rows_off_256_bytes_go_by_such_rows_where_some_were_measured(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    level, off = (Columns(1, 64, n, 64 * n, n) for n in (2**20, 2**20 + 32))
+    shapes = Shape("held", (16, 16, 128, 1, 7, 0)), Shape("held", (16, 32, 128, 1, 4, 0))
+    known = [columns_plans.Entry(2, c, s) for c, s in zip((level, off), shapes, strict=True)]
+    monkeypatch.setattr(columns_plans, "table", lambda _: known)
+
+    def served(places: int) -> Shape:
+        columns = Columns(1, 64, places, 64 * places, places)
+        return choose(columns, 2, VECTOR_BYTES, False, 90, 132).plans[0].shape
+
+    assert [served(n) for n in (10**6, 999_936, 2**21, 2**21 + 64)] == [*shapes[::-1], *shapes]
+    known.pop()
+    assert served(10**6) == shapes[0]
+
+
+def test_strips_of_512_bytes_are_tried_where_rows_begin_off_256_alone():
+    for tensors in (Tensors(dtype, *lies) for dtype in DTYPES for lies in SHAPES):
+        wide = {s.sizes[0] * s.sizes[1] for s in tensors.shapes() if s.regime == "held"}
+        assert (512 in wide) == (tensors.inner % 512 == 32)
 
 
 def test_a_shape_that_cannot_hold_a_tensor_is_refused():
