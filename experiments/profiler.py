@@ -22,7 +22,7 @@ from experiments.hardware import commit
 from experiments.layout import Place
 from experiments.ncu import BadReport, Launch, Refused
 from experiments.tables import PLACE, PROFILE, read_csv, useful_bytes, validated
-from kernels.fingerprint import variant_sha256
+from kernels.fingerprint import sha256_now
 from kernels.registry import variant
 
 UNSEEN = "launched no kernel that ncu sees: a copy by the driver is none"
@@ -47,7 +47,7 @@ def table(outcomes: pd.DataFrame, launches: Launches, profiler: str, commit: str
                 "framework": variant(name).framework,
                 "ideal_bytes": useful_bytes(place.rows, place.cols, place.dtype),
                 "profiler": profiler,
-                "kernel_sha256": variant_sha256(variant(name)),
+                "kernel_sha256": sha256_now(name),
                 "code_commit": commit,
             }
         )

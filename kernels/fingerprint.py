@@ -61,19 +61,8 @@ def _cuda(path: Path) -> str:
     # It imports this module.
     from kernels.frontier.compiler import DEFINES
 
-    def keep_strings(match: re.Match[str]) -> str:
-        return " " if match[0].startswith("/") else match[0]
-
-    lines: list[str] = []
-    for source in cuda_sources(path):
-        lines += _C_TOKENS.sub(keep_strings, source.read_text()).splitlines()
-    # What a tool has defined beside a kernel makes another one of it.
     asked = os.environ.get(DEFINES, "").split()
-    lines[:0] = [f"#define {word}" for word in asked if any(word in line for line in lines)]
-    # A directive ends with its line; elsewhere only the spaces between two words mean anything.
-    directives = [" ".join(line.split()) for line in lines if line.lstrip().startswith("#")]
-    code = " ".join(line for line in lines if not line.lstrip().startswith("#"))
-    return "\n".join([*directives, re.sub(r"\s*([^\w\s])\s*", r"\1", " ".join(code.split()))])
+    return _condensed(tuple(source.read_text() for source in cuda_sources(path)), tuple(asked))
 
 
 def python_sources(path: Path) -> list[Path]:
@@ -99,7 +88,25 @@ def _python(path: Path) -> str:
     return "\n".join(_unparsed(file.read_text()) for file in python_sources(path))
 
 
-# Variants share files: each text is parsed once.
+# Variants share files, and tables name a variant in many rows: each text is read through once.
+
+
+@cache
+def _condensed(sources: tuple[str, ...], asked: tuple[str, ...]) -> str:
+    """C++ without comments and layout, with a line for each word ``asked`` for that it has."""
+
+    def keep_strings(match: re.Match[str]) -> str:
+        return " " if match[0].startswith("/") else match[0]
+
+    lines: list[str] = []
+    for source in sources:
+        lines += _C_TOKENS.sub(keep_strings, source).splitlines()
+    # What a tool has defined beside a kernel makes another one of it.
+    lines[:0] = [f"#define {word}" for word in asked if any(word in line for line in lines)]
+    # A directive ends with its line; elsewhere only the spaces between two words mean anything.
+    directives = [" ".join(line.split()) for line in lines if line.lstrip().startswith("#")]
+    code = " ".join(line for line in lines if not line.lstrip().startswith("#"))
+    return "\n".join([*directives, re.sub(r"\s*([^\w\s])\s*", r"\1", " ".join(code.split()))])
 
 
 @cache
