@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.registry import ARCHITECTURES
-from tests.shared import built, once
-from tests.workflow.checkout import checkout
-from tests.workflow.recorded import ARCHIVE, record
+from tests.shared import once
+from tests.workflow.checkout import checkout, snakemake
+from tests.workflow.recorded import ARCHIVE, SOURCE, record
 
 # NVML as a machine with one GPU has it.
 NVML = """
@@ -28,19 +27,36 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "recorded", record) / ARCHIVE
 
 
-@pytest.fixture
-def copy(tmp_path: Path, recording: Path) -> Path:
-    """A checkout in which nothing was made yet and one GPU was recorded."""
-    root = checkout(tmp_path / "checkout")
+def recorded(root: Path, recording: Path) -> Path:
+    """A checkout at ``root`` in which nothing was made yet and one GPU was recorded."""
+    checkout(root)
     shutil.copytree(recording, root / "experiments" / "archive" / recording.name)
     return root
 
 
 @pytest.fixture
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """This checkout's cache has every kernel: a workflow that builds them finds them there."""
-    for arch in ARCHITECTURES:
-        built(arch, tmp_path_factory)
+def copy(tmp_path: Path, recording: Path) -> Path:
+    """A checkout in which nothing was made yet and one GPU was recorded."""
+    return recorded(tmp_path / "checkout", recording)
+
+
+@pytest.fixture(scope="session")
+def everything(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """A checkout in which everything was made of the one GPU that was recorded, once a test run."""
+
+    def make(folder: Path) -> None:
+        root = recorded(folder / "checkout", recording)
+        done = snakemake(root, "--config", f"source={SOURCE}")
+        assert done.returncode == 0, done.stdout
+        assert f"source: {SOURCE}" in done.stdout
+
+    return once(tmp_path_factory, "everything", make) / "checkout"
+
+
+@pytest.fixture
+def made(tmp_path: Path, everything: Path) -> Path:
+    """A copy of that checkout, for a test that goes on from there."""
+    return shutil.copytree(everything, tmp_path / "checkout")
 
 
 @pytest.fixture

@@ -20,35 +20,34 @@ CONFIG = ["--config", f"source={SOURCE}"]
 SWEEPS = ("vocab_scaling", "batch_scaling")
 
 
-@pytest.mark.usefixtures("compiled")
-def test_the_verdicts_are_made_and_printed(copy: Path):
-    done = snakemake(copy, "claims", *CONFIG)
+def test_the_verdicts_are_made_and_printed(made: Path):
+    done = snakemake(made, "claims", *CONFIG)
     assert done.returncode == 0, done.stdout
-    table = read_verdicts(copy / "results" / SOURCE / "claims.csv")
+    table = read_verdicts(made / "results" / SOURCE / "claims.csv")
     published = table["publication"] != PUBLICATION
     assert table.loc[published, "id"].tolist() == [claim.id for claim in read_claims()]
     assert table.loc[~published, "id"].tolist() == [*own()]
     assert not (table.loc[published, "verdict"] == "stale").any()
     assert "supported" in set(table["verdict"])
-    assert (copy / "results" / SOURCE / "claims.md").read_text() in done.stdout
+    assert (made / "results" / SOURCE / "claims.md").read_text() in done.stdout
 
-    slower(copy)
+    slower(made)
     local = "results/local-test-gpu"
     beside = snakemake(
-        copy, f"{local}/claims.md", *CONFIG, "--allowed-rules", "verdicts", "outcomes"
+        made, f"{local}/claims.md", *CONFIG, "--allowed-rules", "verdicts", "outcomes"
     )
     assert beside.returncode == 0, beside.stdout
-    lost = read_verdicts(copy / local / "claims.csv")
+    lost = read_verdicts(made / local / "claims.csv")
     assert lost["archived"].tolist() == table["verdict"].tolist()
     ids = lost.loc[(lost["archived"] == "supported") & (lost["verdict"] == "refuted"), "id"]
     sentence = f"supported by the archive and refuted here, on the same GPU: {', '.join(ids)}\n"
     assert len(ids)
-    assert (copy / local / "claims.md").read_text().endswith(sentence)
+    assert (made / local / "claims.md").read_text().endswith(sentence)
 
-    without(copy, "topk")
-    younger = snakemake(copy, "claims", *CONFIG)
+    without(made, "topk")
+    younger = snakemake(made, "claims", *CONFIG)
     assert younger.returncode == 0, younger.stdout
-    left = read_verdicts(copy / "results" / SOURCE / "claims.csv")
+    left = read_verdicts(made / "results" / SOURCE / "claims.csv")
     gone = left["measured"].str.endswith("topk") & (left["publication"] != PUBLICATION)
     assert gone.any()
     assert set(left.loc[gone, "reason"]) == {"topk was not measured"}

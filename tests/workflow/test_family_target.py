@@ -71,27 +71,27 @@ def test_an_archive_without_operators_is_named_in_one_sentence(copy: Path):
     assert "rule family" not in listed.stdout
 
 
-def test_what_an_archive_holds_is_drawn_reported_and_judged(copy: Path):
-    add(copy, "columns", "sample")
-    without = snakemake(copy, "--dry-run", "--forceall", "family", *CONFIG)
+def test_what_an_archive_holds_is_drawn_reported_and_judged(made: Path):
+    add(made, "columns", "sample")
+    without = snakemake(made, "--dry-run", "--forceall", "family", *CONFIG)
     assert without.returncode == 0, without.stdout
     assert "operator_accuracy" not in without.stdout
     assert "rule family_limits" not in without.stdout
-    compare(copy, "columns")
-    count(copy)
-    done = snakemake(copy, "family", "goals", *CONFIG)
+    compare(made, "columns")
+    count(made)
+    done = snakemake(made, "family", "goals", *CONFIG)
     assert done.returncode == 0, done.stdout
-    made = copy / "results" / SOURCE
-    drawn = {path.name for path in (made / "family" / "figures").iterdir()}
+    there = made / "results" / SOURCE
+    drawn = {path.name for path in (there / "family" / "figures").iterdir()}
     assert drawn == {f"{n}.{s}" for n in ("columns", "sample") for s in SUFFIXES}
-    assert all((made / "figures" / f"operator_accuracy.{s}").exists() for s in SUFFIXES)
-    assert (made / COUNTS).exists()
-    assert "| masks | causal |" in (made / "family" / "counts.md").read_text()
-    table = pd.read_csv(made / "goals.csv")
+    assert all((there / "figures" / f"operator_accuracy.{s}").exists() for s in SUFFIXES)
+    assert (there / COUNTS).exists()
+    assert "| masks | causal |" in (there / "family" / "counts.md").read_text()
+    table = pd.read_csv(there / "goals.csv")
     of_family = table[table["measured"].str.startswith("family/")]
     known = of_family["outcome"] != "unknown"
     assert set(of_family.loc[known, "measured"]) == {"family/columns", "family/sample"}
-    listed = snakemake(copy, "--dry-run", "--forceall", *CONFIG)
+    listed = snakemake(made, "--dry-run", "--forceall", *CONFIG)
     assert f"results/{SOURCE}/family/figures/columns.svg" in listed.stdout
     assert f"results/{SOURCE}/family/figures/backward.svg" not in listed.stdout
     assert f"results/{SOURCE}/figures/operator_accuracy.svg" in listed.stdout
