@@ -36,7 +36,9 @@ from experiments.tables import (
     read_raw,
     validated,
 )
-from experiments.transformer import fingerprint
+from experiments.transformer.fingerprint import DECODED, TRAINED
+from experiments.transformer.stale import complete
+from experiments.transformer.stale import stale as other_code
 from experiments.transformer.tables import DECODING, TRAINING
 from figures import FAMILY_FIGURES, TABLE_FIGURES
 from kernels.fingerprint import sha256_now
@@ -46,8 +48,8 @@ MOST_BYTES = 20_000_000
 RECORDS = ("correctness.csv", "gpu_tests.xml", *TABLE_FIGURES.values())
 # Of the transformer: the table's columns, and what serves it.
 TRANSFORMER = {
-    "training.csv": (TRAINING, fingerprint.TRAINED),
-    "decoding.csv": (DECODING, fingerprint.DECODED),
+    "training.csv": (TRAINING, TRAINED),
+    "decoding.csv": (DECODING, DECODED),
 }
 FAMILY_ACCURACY = FAMILY_FIGURES["operator_accuracy"]
 # Of all operators together: the table's columns, and what it is.
@@ -331,11 +333,11 @@ def _trained(results: Path) -> list[str]:
         return []
     for name, (schema, operators) in TRANSFORMER.items():
         try:
-            table = fingerprint.complete(schema, read_csv(results / name))
+            table = complete(schema, read_csv(results / name))
         except (BadTable, OSError, ValueError) as error:
             _refuse(f"{results / name} is not what the transformer gives: {error}: make it again")
         _refuse_unless_clean(results / name, table)
-        if code := fingerprint.stale(table, operators):
+        if code := other_code(table, operators):
             _refuse(f"{results / name} was measured with {code}: measure again")
     return names
 

@@ -57,8 +57,10 @@ from experiments.tables import (
     reading,
     validated,
 )
-from experiments.transformer import fingerprint
 from experiments.transformer import tables as trained
+from experiments.transformer.fingerprint import DECODED
+from experiments.transformer.stale import complete
+from experiments.transformer.stale import stale as other_code
 from experiments.transformer.summary import summary
 from experiments.verdict import LEAST_BLOCKS
 
@@ -130,7 +132,7 @@ def _trained(path: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
     with reading(path):
-        training = fingerprint.complete(trained.TRAINING, read_csv(path))
+        training = complete(trained.TRAINING, read_csv(path))
         return summary(training).assign(code_commit=training["code_commit"].iloc[0])
 
 
@@ -138,8 +140,8 @@ def _decoded(path: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
     with reading(path):
-        decoding = fingerprint.complete(trained.DECODING, read_csv(path))
-        return decoding.assign(stale=bool(fingerprint.stale(decoding, fingerprint.DECODED)))
+        decoding = complete(trained.DECODING, read_csv(path))
+        return decoding.assign(stale=bool(other_code(decoding, DECODED)))
 
 
 def with_rivals(recorded: Recorded) -> Recorded:

@@ -1,12 +1,11 @@
 """Compile what the sweeps will run, so that their blocks find everything in caches."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from itertools import chain
-
-import pandas as pd
 
 from experiments.sweeps import SWEEPS, Point
 from kernels.registry import variant
@@ -92,7 +91,9 @@ def warm_all(processes: Executor, mode: str) -> str:
     found = points(mode)
     tasks = _tasks(found)
     start = time.perf_counter()
-    seconds = pd.DataFrame(processes.map(warm, tasks)).sum().sort_values(ascending=False)
+    seconds: Counter[str] = Counter()
+    for of_task in processes.map(warm, tasks):
+        seconds.update(of_task)  # adds
     took = time.perf_counter() - start
-    shares = ", ".join(f"{name} {s:.0f} s" for name, s in seconds.items() if s >= 1)
+    shares = ", ".join(f"{name} {s:.0f} s" for name, s in seconds.most_common() if s >= 1)
     return f"compiled for {len(found)} points in {took:.0f} s; of the processes' time: {shares}"

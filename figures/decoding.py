@@ -11,7 +11,8 @@ import typer
 from matplotlib.axes import Axes
 
 from experiments.transformer.chance import TEMPERATURE, TOP_K, TOP_P
-from experiments.transformer.fingerprint import DECODED, stale
+from experiments.transformer.fingerprint import DECODED
+from experiments.transformer.stale import stale
 from experiments.transformer.tables import DECODING
 from figures import page
 from figures.curves import log2_axis, y_axis

@@ -22,7 +22,8 @@ from experiments.transformer.curves import (
     distances,
     smoothed,
 )
-from experiments.transformer.fingerprint import TRAINED, complete, stale
+from experiments.transformer.fingerprint import TRAINED
+from experiments.transformer.stale import complete, stale
 from experiments.transformer.summary import summary
 from experiments.transformer.tables import TRAINING
 from figures import page

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from experiments.family import OPERATORS, operator_of
@@ -95,6 +94,8 @@ def main(
         raise typer.BadParameter(f"unknown mode '{mode}'; known: {', '.join(BLOCKS)}")
     if once not in (None, *WAITING):
         raise typer.BadParameter(f"'{once}' has no such peer; known: {', '.join(WAITING)}")
+    import pandas as pd  # not where the Snakefile asks for WAITING
+
     table = pd.DataFrame(list(warm(mode, device, once)), columns=COLUMNS)
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(out, index=False)

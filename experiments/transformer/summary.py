@@ -24,7 +24,8 @@ from experiments.transformer.curves import (
     smoothed,
     verdict,
 )
-from experiments.transformer.fingerprint import DECODED, TRAINED, complete, stale
+from experiments.transformer.fingerprint import DECODED, TRAINED
+from experiments.transformer.stale import complete, stale
 from experiments.transformer.tables import DECODING, OPERATORS, SUMMARY, TRAINING
 
 NONE, OURS = "–", "ours"

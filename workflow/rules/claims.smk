@@ -107,7 +107,7 @@ rule outcomes:
         expand("experiments/family/{operator}.py", operator=["operator", *OPERATORS]),
         expand(
             "experiments/transformer/{name}.py",
-            name=["summary", "curves", "fingerprint", "tables"],
+            name=["summary", "curves", "fingerprint", "stale", "tables"],
         ),
         # Counting, sanitizing, training and the operators are asked for by name.
         lambda wildcards: made(

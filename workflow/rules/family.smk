@@ -1,6 +1,5 @@
 # The operators beside the softmax: measured when asked for by name, drawn where they are recorded.
-from experiments.family.counts import WATCHED
-from experiments.family.fingerprint import sha256_of
+from experiments.family.counts import WATCHED as COUNTED
 from experiments.family.warm import WAITING
 
 FAMILY = [
@@ -27,7 +26,7 @@ checkpoint family_warm:
         gpu=1,
     params:
         mode=mode_of,
-        kernels={name: sha256_of(name) for name in OPERATORS},
+        kernels=fingerprints_of_operators,
     shell:
         "python -m experiments.family.warm --mode {params.mode} --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
@@ -82,7 +81,7 @@ rule family_measure:
         mode=mode_of,
         device=device_of,
         seed=config["seed"],
-        kernels=lambda wildcards: sha256_of(wildcards.operator),
+        kernels=lambda wildcards: sha256_by_name(wildcards.operator),
         # No output: Snakemake would remove finished blocks with a run that is cut off.
         parts="results/{source}/blocks/family-{operator}",
     shell:
@@ -139,7 +138,7 @@ rule family_accuracy:
         gpu=1,
     params:
         device=device_of,
-        kernels={name: sha256_of(name) for name in OPERATORS},
+        kernels=fingerprints_of_operators,
     shell:
         "python -c 'import torch' 2> {log} ||"
         " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
@@ -163,7 +162,7 @@ rule family_counts:
                 "family/profiler",
             ],
         ),
-        expand("experiments/family/{operator}.py", operator=WATCHED),
+        expand("experiments/family/{operator}.py", operator=COUNTED),
     output:
         "results/{source}/family/counts.csv",
     log:
@@ -176,7 +175,7 @@ rule family_counts:
     resources:
         gpu=1,
     params:
-        kernels={name: sha256_of(name) for name in WATCHED},
+        kernels=lambda wildcards: {name: sha256_by_name(name) for name in COUNTED},
     shell:
         "python -m experiments.family.profiler --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 2 {log}"

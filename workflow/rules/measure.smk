@@ -49,7 +49,7 @@ checkpoint prepare:
     params:
         device=device_of,
         mode=mode_of,
-        kernels=FINGERPRINTS,
+        kernels=fingerprints,
     shell:
         "python -c 'import torch' 2> {log} ||"
         " {{ echo 'running kernels needs PyTorch: make smoke installs it'; exit 2; }};"
@@ -77,7 +77,7 @@ rule accuracy:
         gpu=1,
     params:
         device=device_of,
-        kernels=FINGERPRINTS,
+        kernels=fingerprints,
     shell:
         "python -m experiments.accuracy --device {params.device} --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; cat {log}"
@@ -101,7 +101,7 @@ rule first_call:
         gpu=1,
     params:
         device=device_of,
-        kernels=FINGERPRINTS,
+        kernels=fingerprints,
     shell:
         "python -m experiments.first_call --device {params.device} --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}"
@@ -127,7 +127,7 @@ rule layouts_table:
     resources:
         gpu=1,
     params:
-        kernels=[FINGERPRINTS["frontier"]],
+        kernels=lambda wildcards: [sha256_by_name("frontier")],
     shell:
         "python -m experiments.layouts --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}"
 

@@ -20,7 +20,7 @@ rule profile_table:
     resources:
         gpu=1,
     params:
-        kernels=FINGERPRINTS,
+        kernels=fingerprints,
     shell:
         "python -m experiments.profiler --out {output} > {log} 2>&1"
         " || {{ cat {log}; exit 1; }}; tail -n 2 {log}"

@@ -1,5 +1,4 @@
 # What Compute Sanitizer finds in the frontier's kernels: memcheck, racecheck, synccheck.
-from experiments.family.fingerprint import sha256_of
 from experiments.sanitizer import OPERATORS as WATCHED
 
 
@@ -42,8 +41,8 @@ rule sanitizer_table:
     resources:
         gpu=1,
     params:
-        kernels=FINGERPRINTS["frontier"],
-        operators=[sha256_of(name) for name in WATCHED],
+        kernels=lambda wildcards: sha256_by_name("frontier"),
+        operators=lambda wildcards: [sha256_by_name(name) for name in WATCHED],
     shell:
         "python -m experiments.sanitize --out {output.table} --log {output.said} > {log} 2>&1"
         # Written last: where it is, the exit code speaks of what was found.

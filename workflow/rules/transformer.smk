@@ -30,7 +30,9 @@ rule transformer_tables:
         gpu=1,
     params:
         device=device_of,
-        kernels=[sha256_now(operators) for operators in (TRAINED, DECODED)],
+        kernels=lambda wildcards: [
+            sha256_now(operators) for operators in (TRAINED, DECODED)
+        ],
     shell:
         "python -c 'import torch' 2> {log} ||"
         " {{ echo 'a transformer needs PyTorch: make smoke installs it'; exit 2; }};"
@@ -45,7 +47,7 @@ rule transformer_summary:
         STALENESS,
         [
             f"experiments/transformer/{name}.py"
-            for name in ("summary", "curves", "fingerprint", "tables")
+            for name in ("summary", "curves", "fingerprint", "stale", "tables")
         ],
         training="results/{source}/training.csv",
         decoding="results/{source}/decoding.csv",
@@ -67,6 +69,7 @@ rule transformer_figure:
         STYLE,
         STALENESS,
         "experiments/transformer/fingerprint.py",
+        "experiments/transformer/stale.py",
         "figures/transformer.py",
         "figures/{figure}.py",
         table=lambda wildcards: (

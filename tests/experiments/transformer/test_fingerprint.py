@@ -6,7 +6,8 @@ import pytest
 from experiments.family import fingerprint as of_operators
 from experiments.tables import BadTable
 from experiments.transformer import fingerprint
-from experiments.transformer.fingerprint import DECODED, TRAINED, complete, sha256_now, stale
+from experiments.transformer.fingerprint import DECODED, TRAINED, sha256_now
+from experiments.transformer.stale import complete, stale
 from experiments.transformer.summary import markdown, summary
 from experiments.transformer.tables import DECODING, TRAINING
 from tests.experiments.trained import decoded, trained
