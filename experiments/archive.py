@@ -37,8 +37,7 @@ from experiments.tables import (
     validated,
 )
 from experiments.transformer.fingerprint import DECODED, TRAINED
-from experiments.transformer.stale import complete
-from experiments.transformer.stale import stale as other_code
+from experiments.transformer.stale import complete, other_code
 from experiments.transformer.tables import DECODING, TRAINING
 from figures import FAMILY_FIGURES, TABLE_FIGURES
 from kernels.fingerprint import sha256_now

@@ -59,8 +59,7 @@ from experiments.tables import (
 )
 from experiments.transformer import tables as trained
 from experiments.transformer.fingerprint import DECODED
-from experiments.transformer.stale import complete
-from experiments.transformer.stale import stale as other_code
+from experiments.transformer.stale import complete, other_code
 from experiments.transformer.summary import summary
 from experiments.verdict import LEAST_BLOCKS
 

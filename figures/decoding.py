@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from experiments.transformer.chance import TEMPERATURE, TOP_K, TOP_P
 from experiments.transformer.fingerprint import DECODED
-from experiments.transformer.stale import stale
+from experiments.transformer.stale import other_code
 from experiments.transformer.tables import DECODING
 from figures import page
 from figures.curves import log2_axis, y_axis
@@ -32,7 +32,7 @@ def draw(ax: Axes, table: pd.DataFrame) -> None:
 
     Markers of ours are hollow where it is stale.
     """
-    old = bool(stale(table, DECODED))
+    old = bool(other_code(table, DECODED))
     for operators, mine in table.groupby("operators", sort=False):
         label, colour, _ = LOOKS[str(operators), False]
         rounds = mine["tokens"] / mine["batch"]

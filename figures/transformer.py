@@ -23,7 +23,7 @@ from experiments.transformer.curves import (
     smoothed,
 )
 from experiments.transformer.fingerprint import TRAINED
-from experiments.transformer.stale import complete, stale
+from experiments.transformer.stale import complete, other_code
 from experiments.transformer.summary import summary
 from experiments.transformer.tables import TRAINING
 from figures import page
@@ -50,7 +50,7 @@ def read(path: Path, schema: pa.DataFrameSchema, name: str) -> pd.DataFrame:
 
 def outdated(table: pd.DataFrame, operators: tuple[str, ...]) -> list[str]:
     """A part of a stamp, where ours is stale."""
-    code = stale(table, operators)
+    code = other_code(table, operators)
     return [f"ours is stale: measured with {code}"] if code else []
 
 

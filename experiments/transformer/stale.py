@@ -24,7 +24,7 @@ def complete(schema: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
     return validated(schema, table)
 
 
-def stale(table: pd.DataFrame, operators: tuple[str, ...]) -> str:
+def other_code(table: pd.DataFrame, operators: tuple[str, ...]) -> str:
     """Of which code the rows of ours are, if not of today's; '' where they are of today's."""
     found = set(table[COLUMN])
     if found == {sha256_now(operators)}:

@@ -25,7 +25,7 @@ from experiments.transformer.curves import (
     verdict,
 )
 from experiments.transformer.fingerprint import DECODED, TRAINED
-from experiments.transformer.stale import complete, stale
+from experiments.transformer.stale import complete, other_code
 from experiments.transformer.tables import DECODING, OPERATORS, SUMMARY, TRAINING
 
 NONE, OURS = "–", "ours"
@@ -44,7 +44,7 @@ def summary(training: pd.DataFrame) -> pd.DataFrame:
         raise BadTable("it has no run with torch's operators to compare with")
     losses = smoothed(training)
     found, seeds = distances(losses), between_seeds(losses)
-    most, old = allowed(found), bool(stale(training, TRAINED))
+    most, old = allowed(found), bool(other_code(training, TRAINED))
     rows = []
     for kind in (k for k in kinds if k in groups):
         mine = groups[kind]
@@ -85,7 +85,7 @@ def markdown(training: pd.DataFrame, decoding: pd.DataFrame) -> str:
 
 def _outdated(training: pd.DataFrame, decoding: pd.DataFrame) -> list[str]:
     """A line of each table that is stale."""
-    of = {"trained": stale(training, TRAINED), "timed": stale(decoding, DECODED)}
+    of = {"trained": other_code(training, TRAINED), "timed": other_code(decoding, DECODED)}
     return [f"\nStale: {OURS} was {done} with {code}." for done, code in of.items() if code]
 
 

@@ -7,7 +7,7 @@ from experiments.family import fingerprint as of_operators
 from experiments.tables import BadTable
 from experiments.transformer import fingerprint
 from experiments.transformer.fingerprint import DECODED, TRAINED, sha256_now
-from experiments.transformer.stale import complete, stale
+from experiments.transformer.stale import complete, other_code
 from experiments.transformer.summary import markdown, summary
 from experiments.transformer.tables import DECODING, TRAINING
 from tests.experiments.trained import decoded, trained
@@ -37,8 +37,8 @@ def test_it_follows_that_of_the_operators(
 
 
 def test_a_table_of_today_is_not_stale():
-    assert stale(complete(TRAINING, trained()), TRAINED) == ""
-    assert stale(complete(DECODING, decoded()), DECODED) == ""
+    assert other_code(complete(TRAINING, trained()), TRAINED) == ""
+    assert other_code(complete(DECODING, decoded()), DECODED) == ""
     assert "Stale" not in markdown(trained(), decoded())
     assert not summary(trained())["stale"].any()
 
