@@ -17,8 +17,8 @@ from kernels.frontier.plans import Plan
 from kernels.registry import DTYPES
 
 # Rows by themselves, and in two and three parts; elements before the first row.
-SHARE = plans.LEAST_SHARE
-WIDTHS = (7, 1000, SHARE - 1, SHARE, SHARE + 1, 2 * SHARE, 2 * SHARE + 1)
+SHARE, TOP_SHARE = plans.LEAST_SHARE, plans.LEAST_TOP_SHARE
+WIDTHS = (7, 1000, TOP_SHARE - 1, TOP_SHARE, TOP_SHARE + 1, 2 * TOP_SHARE, 2 * TOP_SHARE + 1)
 ROWS = 6  # one each of ties, of -inf, of NaN among others, ascending, of +inf
 KEPT = (1, 8, 50, plans.MOST_TOP)
 # Top-k and top-p: all ways that rows go.
@@ -40,7 +40,10 @@ def top(gpu: Gpu) -> Iterator[Case]:
 
 def samples(gpu: Gpu) -> Iterator[Case]:
     """Every way at every width, in turns of dtypes."""
-    for number, ((top_k, top_p), cols) in enumerate(product(LIMITS, (7, SHARE, SHARE + 1))):
+    every = product(LIMITS, (7, SHARE, SHARE + 1))
+    for number, ((top_k, top_p), cols) in enumerate(every):
+        if top_k and top_k <= plans.MOST_TOP and cols >= SHARE:
+            cols += TOP_SHARE - SHARE
         k = top_k and min(top_k, cols)
         dtype = DTYPES[(number + number // 3) % len(DTYPES)]  # another at each way's widths
         yield _sample(dtype, ROWS, cols, k, top_p, number % 2, gpu)
@@ -99,7 +102,8 @@ def _sample(
     def launch(device: str, seed: int) -> str:
         return run_sample(dtype, rows, cols, k, p, before, device, seed)
 
-    parts = plans.parts_of(rows, cols, gpu.multiprocessors)
+    most, racing = plans.most_parts(cols), plans.RACING[dtype]
+    parts = plans.parts_of(rows, most, gpu.multiprocessors, racing)
     what = f"a sample, top-k {k or 'all'}, top-p {p:g}"
     return Case(what, dtype, rows, cols, plans_of(rows, cols, k, p, parts), launch)
 

@@ -1,15 +1,16 @@
 // candidates: the k largest of a stream of keys that a block looks at, in shared memory: whoever is
-// not below the smallest of the k so far goes on a list, which is cut to k when it is nearly full.
-// Keys have no equals, so the k do not depend on who comes first.
+// not below a bar goes on a list, which is cut to k when it is nearly full.  The bar is what k
+// threads have seen, each in what it looked at, and after a cut the smallest of the k.  Keys have
+// no equals, so the k do not depend on who comes first.
 //   holds    k <= MOST_TOP; a ROUND of keys between two looks at the list.  Ascending rows put
-//   every
-//            key on the list and have it cut once a round
+//            nearly every key on the list and have it cut once a round
 //   source   own; a threshold that rises as in Johnson, Douze and Jegou 2017, arXiv:1702.08734
 #pragma once
 #include "pick.cuh"
 
 constexpr int MOST_TOP = 128, ROUND = 16 * THREADS;
 constexpr int CUT_FROM = 512; // with more keys than this a further round may not fit
+constexpr int TOP_BITS = 16;  // of a value, that a bar has: it is lower by less than a 128th
 
 struct Candidates {
     Key list[CUT_FROM + ROUND];
@@ -28,6 +29,16 @@ struct Candidates {
         if (threadIdx.x == 0)
             count = 0;
         __syncthreads();
+    }
+
+    // Every thread, before it offers of what it looked at: ``top`` is the largest value in all that
+    // it has looked at, in order, and 0 where that is nothing.
+    template <class T> __device__ void raise(Bar &bar, unsigned top, int k) {
+        unsigned value = reached_by(k, top, 0u, 32, 32 - TOP_BITS).prefix;
+        if (Key floor = static_cast<Key>(value) << 32; floor > bar.floor) {
+            bar.floor = floor;
+            bar.below = value_of<T>(value);
+        }
     }
 
     // Between two rounds ROUND of them at most.
@@ -69,11 +80,20 @@ struct Candidates {
 
     // A key that exactly k of the list are not below.
     template <class T> __device__ Key smallest_of(int listed, int k, int column_bits) {
+        // Above its bits, an inverted column has ones.
+        const Key columns = (~0ull << column_bits) & ~0u;
+        if (listed <= THREADS) {
+            Key mine = threadIdx.x < listed ? list[threadIdx.x] : 0;
+            auto by_value = reached_by(k, mine, Key(0), 64, 32 + UNUSED<T>);
+            if (by_value.exact)
+                return by_value.prefix;
+            return reached_by(k, mine, by_value.prefix | columns, column_bits, 0).prefix;
+        }
         Key prefix = 0;
         for (int end = 64, left = k; end > 0;) {
             if (end == 32 + UNUSED<T>) {
-                end = column_bits; // above, inverted columns have ones
-                prefix |= (~0ull << column_bits) & ~0u;
+                end = column_bits;
+                prefix |= columns;
             }
             int bits = min(DIGIT, end > 32 ? end - 32 - UNUSED<T> : end), shift = end - bits;
             for (int i = threadIdx.x; i < BINS; i += THREADS)
@@ -109,8 +129,15 @@ struct Candidates {
     template <class T> __device__ int largest_of(const Key *keys, int n, int k, int column_bits) {
         begin();
         Bar bar;
+        unsigned top = 0;
         for (int first = 0; first < n; first += ROUND) {
-            for (int i = first + threadIdx.x; i < min(n, first + ROUND); i += THREADS)
+            int last = min(n, first + ROUND);
+            if (n > THREADS) {
+                for (int i = first + threadIdx.x; i < last; i += THREADS)
+                    top = max(top, static_cast<unsigned>(keys[i] >> 32));
+                raise<T>(bar, top, k);
+            }
+            for (int i = first + threadIdx.x; i < last; i += THREADS)
                 offer(bar, keys[i]);
             next_round<T>(bar, k, column_bits);
         }

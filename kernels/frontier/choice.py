@@ -43,7 +43,7 @@ def topk_softmax(x: Tensor, k: int, whole: bool, values: Tensor, indices: Tensor
     (rows, cols, stride), device = rows_of(x), x.get_device()
     if rows == 0:
         return
-    parts = plans.parts_of(rows, cols, gpu(device).multiprocessors)
+    parts = plans.parts_of(rows, plans.most_top_parts(cols), gpu(device).multiprocessors)
     words = rows * parts * k
     memory = _memory(words + rows * parts, x)
 
@@ -115,9 +115,23 @@ class _Part(NamedTuple):
     weighted: bool
 
     @property
-    def parts(self) -> int:
+    def top_parts(self) -> int:
+        """Of a row in which candidates are looked for."""
+        return self._parts(plans.most_top_parts(self.cols), plans.BLOCKS)
+
+    @property
+    def racing(self) -> int:
+        """Parts of a row that runs a race."""
+        return self._parts(plans.most_parts(self.cols), plans.RACING[NAMES[self.x.dtype]])
+
+    @property
+    def judged(self) -> int:
+        """Parts of a row that a judge looks at."""
+        return self._parts(plans.most_parts(self.cols), plans.BLOCKS)
+
+    def _parts(self, most: int, blocks: int) -> int:
         multiprocessors = gpu(self.x.get_device()).multiprocessors
-        return plans.parts_of(self.rows, self.cols, multiprocessors)
+        return plans.parts_of(self.rows, most, multiprocessors, blocks)
 
     def passes(self) -> list[plans.Pass]:
         dtype = NAMES[self.x.dtype]
@@ -128,18 +142,18 @@ class _Part(NamedTuple):
 def _words(way: object, part: _Part) -> int:
     """Of 8 bytes, that a launch needs: its blocks' winners stand before what passes share."""
     if way is _of_top:
-        return part.rows * part.parts * (part.top_k or 0)
-    winners = part.rows * part.parts
+        return part.rows * part.top_parts * (part.top_k or 0)
+    winners = part.rows * part.racing
     if way is _race:
         return winners
     if way is _nucleus:
-        return plans.nucleus_words(part.rows, part.parts)
-    return winners + plans.memory_words(part.rows, part.parts, len(part.passes()))
+        return plans.nucleus_words(part.rows, part.racing)
+    return winners + plans.memory_words(part.rows, part.racing, len(part.passes()))
 
 
 def _sampling(part: _Part, kept: bool, passes: int, last: int) -> Launch:
     """The race of a part's rows, from (x, memory, out, seed, offset, top-p, 1 / temperature)."""
-    rows, parts, cols = part.rows, part.parts, part.cols
+    rows, parts, cols = part.rows, part.racing, part.cols
     race = _launch(
         plans.SAMPLE[kept], part.x, rows * parts,
         [*[None] * 8, part.stride, cols, rows, parts, part.first, plans.weight_bits(cols),
@@ -164,7 +178,7 @@ def _race(part: _Part) -> Launch:
 
 
 def _of_top(part: _Part) -> Launch:
-    rows, parts, cols, k = part.rows, part.parts, part.cols, part.top_k
+    rows, parts, cols, k = part.rows, part.top_parts, part.cols, part.top_k
     digits = plans.column_bits(cols)
     look = _launch(
         plans.CANDIDATES[False], part.x, rows * parts,
@@ -183,18 +197,17 @@ def _of_top(part: _Part) -> Launch:
 
 
 def _nucleus(part: _Part) -> Launch:
-    rows, parts, cols = part.rows, part.parts, part.cols
-    common = [part.stride, cols, rows, parts]
-    turns = [
-        (
-            _launch(draw, part.x, rows * parts, [*[None] * 5, *common]),
-            _launch(
-                judge, part.x, rows * parts,
-                [*[None] * 7, *common, plans.weight_bits(cols), number],
-            ),
-        )
-        for number, (draw, judge) in enumerate(plans.nucleus_turns(rows))
-    ]  # fmt: skip
+    rows, drawn, cols = part.rows, part.racing, part.cols
+    common, most = [part.stride, cols, rows, drawn], plans.most_parts(cols)
+    turns = []
+    for again, (draw, judge) in enumerate(plans.nucleus_turns(rows)):
+        # Among rows that are left both deal out as many blocks.
+        judged = drawn if again else part.judged
+        told = [judged, most, plans.weight_bits(cols), again]
+        turns.append((
+            _launch(draw, part.x, rows * drawn, [*[None] * 5, *common, most]),
+            _launch(judge, part.x, rows * judged, [*[None] * 7, *common, *told]),
+        ))  # fmt: skip
 
     def all_of_them(
         stream: int, x: int, memory: int, out: int, seed: int, offset: int, p: int, t: int
@@ -207,7 +220,7 @@ def _nucleus(part: _Part) -> Launch:
 
 
 def _narrowed(part: _Part) -> Launch:
-    x, rows, parts, cols = part.x, part.rows, part.parts, part.cols
+    x, rows, parts, cols = part.x, part.rows, part.racing, part.cols
     passes = part.passes()
     told = [0, *(each.told() for each in passes)]
     common = [part.stride, cols, rows, parts]

@@ -1,7 +1,7 @@
 """What top-k and sampling compile, how they split rows, and in which passes they look for a key.
 
-Imports neither torch nor CUDA: the build reads it on every machine. The split is a rule, which no
-measurement has set yet.
+Imports neither torch nor CUDA: the build reads it on every machine. A launch is split into one
+wave of blocks, since a few more than fit at once take as long as another wave.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,15 @@ from kernels.frontier.plans import HERE, Plan, Shape
 FILES = ("topk", "sampling", "nucleus")
 THREADS = 256  # of a block
 MOST_TOP = 128  # of a row, in one read
-BLOCKS = 4  # of a multiprocessor, as shared memory allows
-LEAST_SHARE = (
-    2048  # columns of a part, but for the row's last: fewer cost more to merge than to read
-)
+# Of a multiprocessor at once: of Hopper's shared memory and registers there is no room for more.
+BLOCKS = 4
+RACING = {"float32": 5, "float16": BLOCKS, "bfloat16": BLOCKS}  # of draw, sample and narrow
+# Columns of a part, but for the row's last: fewer cost more to merge than to read.
+LEAST_SHARE = 2048
+LEAST_TOP_SHARE = 4096  # of a row whose parts leave k candidates each
 DIGIT, BINS, WORD_BYTES = 11, 2048, 8
 SEARCH_BYTES = 32
+LEFT_BYTES = 4  # of a row's number
 FIRST, STANDING_BYTES = 2, 40  # for top-p alone: of a race, those that are judged (nucleus.cu)
 # One row in a hundred is left after a race and its judge, of p = 0.9: of more rows than these they
 # run again before a block goes on alone, which takes as long as a launch of all of them, or longer.
@@ -67,9 +70,22 @@ PLANS = (
 )  # fmt: skip
 
 
-def parts_of(rows: int, cols: int, multiprocessors: int) -> int:
-    """Blocks of a row: so many that few rows, too, fill the GPU."""
-    return max(1, min(-(-BLOCKS * multiprocessors // rows), -(-cols // LEAST_SHARE)))
+def parts_of(rows: int, most: int, multiprocessors: int, blocks: int = BLOCKS) -> int:
+    """Parts of a row, ``most`` at most, of which a multiprocessor has room for ``blocks``.
+
+    So many that few rows, too, fill the GPU, and that all are there at once.
+    """
+    return max(1, min(blocks * multiprocessors // rows, most))
+
+
+def most_parts(cols: int) -> int:
+    """Of a row that runs a race, or is judged."""
+    return -(-cols // LEAST_SHARE)
+
+
+def most_top_parts(cols: int) -> int:
+    """Of a row in which candidates are looked for."""
+    return -(-cols // LEAST_TOP_SHARE)
 
 
 def column_bits(cols: int) -> int:
@@ -118,7 +134,9 @@ def memory_words(rows: int, parts: int, passes: int) -> int:
 
 def nucleus_words(rows: int, parts: int) -> int:
     """Of 8 bytes, that a race and its judges need (frontier/nucleus.cu)."""
-    return rows * STANDING_BYTES // WORD_BYTES + FIRST * rows * parts + _maxima(rows, parts)
+    found = rows * STANDING_BYTES // WORD_BYTES + FIRST * rows * parts
+    # Behind the maxima, of half a word each, how many rows are left, and which.
+    return found + _maxima(rows, parts) + -(-(rows + 1) * LEFT_BYTES // WORD_BYTES)
 
 
 def nucleus_turns(rows: int) -> tuple[tuple[ChoicePlan, ChoicePlan], ...]:

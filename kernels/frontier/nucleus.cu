@@ -4,10 +4,11 @@
 // ``draw`` runs the race, of which each part notes the first two; ``judge`` adds up, in one look,
 // the row's weight and what is before each of the row's first two, and takes the first one that is
 // kept.  Of p = 0.9 one row in a hundred is left: nobody behind its first two is kept either, and
-// those before both run again.  What is still left at the LAST judge, the row's last block settles
-// alone.
+// those before both run again, in a turn whose blocks are dealt out among the rows that are left.
+// What is still left at the LAST judge, the row's last block settles alone.
 //   moves    X once, and once more, from the L2 where it holds the rows
-//   launch   grid = rows * parts, block = THREADS; draw and judge by turns
+//   launch   grid = rows * parts, block = THREADS; draw and judge by turns, the second one's grids
+//            as the first draw's
 //   holds    any row of fewer than 2^31 columns
 //   teaches  rejection that gives the same token as the set itself would: noise belongs to tokens
 //   source   own; rejection in place of a sort as in FlashInfer (Ye et al. 2025, arXiv:2501.01005)
@@ -15,8 +16,7 @@
 #include "each.cuh"
 #include "race.cuh"
 
-constexpr int FIRST = 2;       // of a race, that a judge looks at
-constexpr Key SETTLED = ~0ull; // in the place of a bar
+constexpr int FIRST = 2; // of a race, that a judge looks at
 
 // In global memory, of a row.
 struct Standing {
@@ -26,20 +26,38 @@ struct Standing {
     Key bar;                    // nobody is kept who is not before it, if it is one
 };
 
+// Where a block works: part ``rank`` of ``parts`` of ``row``, which is number ``slot`` of those
+// that have a turn.
+struct Place {
+    int row, slot, rank, parts;
+
+    __device__ bool empty() const { return rank >= parts; }
+};
+
 struct Memory {
     Standing *standings; // rows
     Key *first;          // rows x parts x FIRST
     unsigned *maxima;    // rows x parts
-    int parts;
+    int *left;           // how many rows are left, and which
+    int parts;           // of a row at the first draw
 
     __device__ Memory(Sum *memory, int rows, int parts)
         : standings(reinterpret_cast<Standing *>(memory)),
           first(reinterpret_cast<Key *>(standings + rows)),
-          maxima(reinterpret_cast<unsigned *>(first + 1ll * rows * parts * FIRST)), parts(parts) {}
+          maxima(reinterpret_cast<unsigned *>(first + 1ll * rows * parts * FIRST)),
+          left(reinterpret_cast<int *>(maxima + 1ll * rows * parts)), parts(parts) {}
 
-    // The first two of a row's parts, of all lanes.
-    __device__ FirstTwo first_two(int row) const {
-        const Key *of_row = first + 1ll * row * parts * FIRST;
+    // Of a second turn, in which no row has more parts than ``most``.
+    __device__ Place among_left(int most) const {
+        int n = left[0], block = blockIdx.x, blocks = gridDim.x;
+        if (n == 0)
+            return {}; // no parts
+        return {left[1 + block % n], block % n, block / n, min(most, blocks / n)};
+    }
+
+    // The first two of the ``parts`` parts of number ``slot``, of all lanes.
+    __device__ FirstTwo first_two(int slot, int parts) const {
+        const Key *of_row = first + 1ll * slot * parts * FIRST;
         FirstTwo mine;
         for (int i = threadIdx.x % 32; i < parts * FIRST; i += 32)
             mine.take(of_row[i]);
@@ -97,49 +115,58 @@ template <int N> __device__ void sums_of_block(Sum (&sum)[N]) {
     __syncthreads(); // before anybody comes here again
 }
 
-// AGAIN: of rows that are not settled, those before the bar.
+__device__ inline Place in_order(int parts) {
+    int block = blockIdx.x;
+    return {block / parts, block / parts, block % parts, parts};
+}
+
+// AGAIN: of rows that are left, those before the bar.
 template <class T, bool AGAIN>
 __global__ void __launch_bounds__(THREADS)
     draw(const T *x, Sum *memory, unsigned long long seed, unsigned long long offset,
-         float inverse_temperature, long long x_stride, int cols, int rows, int parts) {
+         float inverse_temperature, long long x_stride, int cols, int rows, int parts, int most) {
     await_turn();
-    int row = blockIdx.x / parts, rank = blockIdx.x % parts;
     Memory at(memory, rows, parts);
-    Standing &standing = at.standings[row];
-    Key above = AGAIN ? standing.bar : 0;
-    if (above == SETTLED)
+    Place place = AGAIN ? at.among_left(most) : in_order(parts);
+    if (AGAIN && place.empty())
         return;
-    Bar<T> bar(above);
-    if (rank == 0 && threadIdx.x == 0) {
+    int row = place.row;
+    Standing &standing = at.standings[row];
+    Bar<T> bar(AGAIN ? standing.bar : 0);
+    if (place.rank == 0 && threadIdx.x == 0) {
         standing.total = AGAIN ? standing.total : 0;
         for (Sum &before : standing.before)
             before = 0;
         standing.arrived = 0;
+        if (!AGAIN && row == 0)
+            at.left[0] = 0;
     }
     RaceFor<FirstTwo> race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
-    float most = -CUDART_INF_F;
+    float top = -CUDART_INF_F;
     each<T>(
-        Row<T, 1>(x + row * x_stride, cols), rank, parts,
+        Row<T, 1>(x + row * x_stride, cols), place.rank, place.parts,
         [&](float (&v)[WIDTH<T>], int column, bool) {
 #pragma unroll
             for (int e = 0; e < WIDTH<T>; ++e) {
                 if constexpr (!AGAIN)
-                    most = larger(most, v[e]);
+                    top = larger(top, v[e]);
                 bool runs = !AGAIN || bar.behind(v[e], column + e);
                 v[e] = runs ? race.scaled(v[e]) : -CUDART_INF_F;
             }
             race.some(v, column);
         },
         [&](float v, int column) {
-            most = larger(most, v);
+            top = larger(top, v);
             if (!AGAIN || bar.behind(v, column))
                 race.one(v, column);
         });
     FirstTwo two = first_two_of_block(race.kept);
-    unsigned highest = AGAIN ? 0 : largest_of_block<T>(most);
+    unsigned highest = AGAIN ? 0 : largest_of_block<T>(top);
     if (threadIdx.x == 0) {
-        at.first[FIRST * blockIdx.x] = two.best;
-        at.first[FIRST * blockIdx.x + 1] = two.second;
+        long long part = AGAIN ? 1ll * place.slot * place.parts + place.rank : blockIdx.x;
+        Key *first = at.first + FIRST * part;
+        first[0] = two.best;
+        first[1] = two.second;
         if constexpr (!AGAIN)
             at.maxima[blockIdx.x] = highest;
     }
@@ -183,25 +210,24 @@ template <class T, bool LAST>
 __global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
     judge(const T *x, Sum *memory, long long *out, unsigned long long seed,
           unsigned long long offset, double p, float inverse_temperature, long long x_stride,
-          int cols, int rows, int parts, int fixed, int again) {
+          int cols, int rows, int drawn, int parts, int most, int fixed, int again) {
     await_turn();
-    int row = blockIdx.x / parts, rank = blockIdx.x % parts;
-    Memory at(memory, rows, parts);
-    Standing &standing = at.standings[row];
-    if (again && standing.bar == SETTLED)
+    Memory at(memory, rows, drawn);
+    Place place = again ? at.among_left(most) : in_order(parts);
+    if (place.empty())
         return;
+    int row = place.row;
+    Standing &standing = at.standings[row];
     auto settle = [&](Key token) {
-        if (threadIdx.x == 0) {
+        if (threadIdx.x == 0)
             out[row] = token_of(token);
-            standing.bar = SETTLED;
-        }
     };
-    FirstTwo two = at.first_two(row);
+    FirstTwo two = at.first_two(place.slot, again ? place.parts : drawn);
     Row<T, 1> in(x + row * x_stride, cols);
     Weights weights(at.most<T>(row), inverse_temperature, fixed);
     // Of +inf or NaN the first one wins and is kept; of -inf alone nobody runs.
     if (!weights.finite()) {
-        if (rank == 0)
+        if (place.rank == 0)
             settle(two.best);
         return;
     }
@@ -216,7 +242,7 @@ __global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
         sum[2] += second.behind(v, column) ? weight : 0;
     };
     each<T>(
-        in, rank, parts,
+        in, place.rank, place.parts,
         [&](float (&v)[WIDTH<T>], int column, bool mine) {
 #pragma unroll
             for (int e = 0; e < WIDTH<T>; ++e)
@@ -232,7 +258,7 @@ __global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
         for (int i = 0; i < FIRST; ++i)
             atomicAdd(&standing.before[i], sum[1 + i]);
         __threadfence();
-        last = atomicAdd(&standing.arrived, 1ull) + 1 == parts;
+        last = atomicAdd(&standing.arrived, 1ull) + 1 == place.parts;
         __threadfence();
     }
     __syncthreads();
@@ -246,8 +272,10 @@ __global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
         return settle(two.second);
     Key bar = max(first[0], first[1]);
     if constexpr (!LAST) {
-        if (threadIdx.x == 0)
+        if (threadIdx.x == 0) {
             standing.bar = bar;
+            at.left[1 + atomicAdd(at.left, 1)] = row;
+        }
         return;
     }
     Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);

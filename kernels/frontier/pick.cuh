@@ -1,4 +1,5 @@
-// pick: which of a histogram's bins holds the last one that is wanted, counted from the highest.
+// pick: which of a histogram's bins holds the last one that is wanted, counted from the highest;
+// and what so many of a block's threads reach, bit by bit.
 //   source   radix selection: Alabi, Blanchard, Gordon and Steinbach 2012, Fast k-Selection
 //            Algorithms for Graphics Processing Units
 #pragma once
@@ -20,6 +21,25 @@ __device__ inline Sum from_below(Sum v, int step) {
     unsigned low = __shfl_up_sync(ALL_LANES, static_cast<unsigned>(v), step);
     unsigned high = __shfl_up_sync(ALL_LANES, static_cast<unsigned>(v >> 32), step);
     return static_cast<Sum>(high) << 32 | low;
+}
+
+template <class V> struct Reached {
+    V prefix;
+    bool exact; // ``k`` threads reach it, and not more
+};
+
+// Of all threads, each with one value: the largest prefix that those of ``k`` threads at least
+// reach, from ``prefix`` on by the bits from before ``end`` down to ``last``.
+template <class V> __device__ Reached<V> reached_by(int k, V mine, V prefix, int end, int last) {
+    for (int bit = end - 1; bit >= last; --bit) {
+        V probe = prefix | static_cast<V>(1) << bit;
+        int n = __syncthreads_count(mine >= probe);
+        if (n >= k)
+            prefix = probe;
+        if (n == k)
+            return {prefix, true};
+    }
+    return {prefix, false};
 }
 
 // Of all threads: the bin in which the sum from the highest one reaches ``wanted(total)``, which is

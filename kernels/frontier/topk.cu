@@ -41,7 +41,7 @@ __device__ inline Partial over_block(Partial mine) {
 }
 
 template <class T, bool SUMS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 4)
     candidates(const T *x, Key *found, Partial *sums, long long x_stride, int cols, int parts,
                int k, int column_bits) {
     await_turn();
@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(THREADS)
         mine = {v, exponential(v, base_of(v))};
         shared.offer(bar, key_of<T>(v, j));
     }
-    for (int first = part.start; first < part.last; first += THREADS * EACH<T>) {
+    for (int first = part.start, round = 1; first < part.last;
+         first += THREADS * EACH<T>, ++round) {
         uint4 raw[EACH<T>];
 #pragma unroll
         for (int i = 0; i < EACH<T>; ++i) {
@@ -66,6 +67,10 @@ __global__ void __launch_bounds__(THREADS)
         }
         if constexpr (SUMS)
             add<T>(mine, raw);
+        else
+            mine.max = larger(mine.max, largest<T>(raw));
+        if ((round & (round - 1)) == 0) // as often as what was looked at has doubled
+            shared.raise<T>(bar, ordered<T>(mine.max), k);
 #pragma unroll
         for (int i = 0; i < EACH<T>; ++i) {
             int at = first + static_cast<int>(threadIdx.x) + THREADS * i;

@@ -157,9 +157,9 @@ def test_the_thresholds_of_rules_are_launched_from_both_sides():
     assert {4095, 4096, 4097} <= of_columns
     losses = {c.cols for c in cases("cross_entropy") if c.what == "loss" and c.dtype == "float32"}
     assert {508, 512, 516, 2044, 2048, 2052} <= losses
-    share = choice_plans.LEAST_SHARE
-    for name in ("topk_softmax", "sample"):
-        assert {share, share + 1} <= {case.cols for case in cases(name)}
+    share, of_top = choice_plans.LEAST_SHARE, choice_plans.LEAST_TOP_SHARE
+    for name, own in (("topk_softmax", of_top), ("sample", of_top), ("sample", share)):
+        assert {own, own + 1} <= {case.cols for case in cases(name)}
 
 
 def test_widths_lie_astride_what_changes():

@@ -9,14 +9,15 @@ static float __fadd_rn(float a, float b) { return a + b; }
 static float __fsub_rn(float a, float b) { return a - b; }
 static float __fdiv_rn(float a, float b) { return a / b; }
 
-static bool said_or[MOST];
-static bool __syncthreads_or(bool mine) {
-    said_or[threadIdx.x] = mine;
+static bool counted[MOST];
+static int __syncthreads_count(bool mine) {
+    counted[threadIdx.x] = mine;
     __syncthreads();
-    bool any = std::any_of(said_or, said_or + blockDim.x, [](bool said) { return said; });
+    auto all = std::count(counted, counted + blockDim.x, true);
     __syncthreads();
-    return any;
+    return static_cast<int>(all);
 }
+static bool __syncthreads_or(bool mine) { return __syncthreads_count(mine) > 0; }
 
 template <class Call> void launch(int blocks, int size, const Call &call);
 

@@ -14,10 +14,26 @@ from torch._inductor import config as inductor
 from torch.library import opcheck
 from torch.testing import assert_close
 
-from kernels import sample, sampling, sampling_torch, topk, topk_softmax
+from kernels import occupancy, sample, sampling, sampling_torch, topk, topk_softmax
 from kernels.cuda_compiler import C_TYPES, program, ptxas_facts
 from kernels.frontier import choice_plans
-from kernels.frontier.choice_plans import FILES, HERE, PLANS, parts_of
+from kernels.frontier.choice_plans import (
+    BLOCKS,
+    CANDIDATES,
+    DRAW,
+    FILES,
+    HERE,
+    HIGHEST,
+    JUDGE,
+    NARROW,
+    PLANS,
+    RACING,
+    SAMPLE,
+    THREADS,
+    most_parts,
+    most_top_parts,
+    parts_of,
+)
 from tests.kernels.kept import kept, p_value
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -38,6 +54,20 @@ def test_kernels_compile_and_spill_nothing(arch: str, kinds: list[str], file: st
         facts = ptxas_facts(report, symbols[name])
         assert (facts["spill_bytes"], facts["local_bytes"]) == (0, 0), name
         assert facts["static_shared_bytes"] <= 48 * 1024
+
+
+@pytest.mark.parametrize("kind", RACING)
+def test_all_blocks_of_a_launch_are_there_at_once(kind: str):
+    racing = dict.fromkeys((*DRAW.values(), *SAMPLE.values(), NARROW, HIGHEST), RACING[kind])
+    looking = dict.fromkeys((*CANDIDATES.values(), JUDGE[False]), BLOCKS)
+    for file in FILES:
+        mine = {p: n for p, n in {**racing, **looking}.items() if p.file.stem == file}
+        names = {p: p.expression(C_TYPES[kind]) for p in mine}
+        _, symbols, report = program(HERE / f"{file}.cu", "sm_90", list(names.values()))
+        for p, name in names.items():
+            facts = ptxas_facts(report, symbols[name])
+            used = facts["registers"], facts["static_shared_bytes"]
+            assert occupancy.blocks("sm_90", THREADS, *used) >= mine[p], p.label
 
 
 @pytest.mark.parametrize(
@@ -64,10 +94,14 @@ def test_a_standing_has_the_words_that_plans_count():
 
 
 def test_few_rows_are_split_and_many_are_not():
-    assert parts_of(1, 131_072, 132) == 64
-    assert parts_of(16, 131_072, 132) == 33
-    assert parts_of(256, 131_072, 132) == 3
-    assert parts_of(1000, 131_072, 132) == parts_of(1, 1, 132) == 1
+    assert (most_parts(131_072), most_top_parts(131_072)) == (64, 32)
+    assert most_parts(1) == most_top_parts(1) == 1
+    assert parts_of(1, 64, 132) == 64
+    assert parts_of(16, 64, 132) == 33
+    assert parts_of(64, 64, 132) == 8
+    assert parts_of(64, 64, 132, blocks=5) == 10
+    assert parts_of(256, 64, 132) == 2
+    assert parts_of(1000, 64, 132) == parts_of(1, 1, 132) == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -37,6 +37,7 @@ def host(code: dict[str, ctypes.CDLL], monkeypatch: pytest.MonkeyPatch) -> Itera
     made = Host(code)
     as_gpu(made, monkeypatch)
     monkeypatch.setattr(plans, "LEAST_SHARE", 400)
+    monkeypatch.setattr(plans, "LEAST_TOP_SHARE", 400)
     yield made
     made.check()
 
