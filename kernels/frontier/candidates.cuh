@@ -10,7 +10,8 @@
 
 constexpr int MOST_TOP = 128, ROUND = 16 * THREADS;
 constexpr int CUT_FROM = 512; // with more keys than this a further round may not fit
-constexpr int TOP_BITS = 16;  // of a value, that a bar has: it is lower by less than a 128th
+constexpr int TOP_BITS =
+    16; // of a value, that a bar has at most: the others hardly keep anyone out
 
 struct Candidates {
     Key list[CUT_FROM + ROUND];
@@ -32,7 +33,7 @@ struct Candidates {
     }
 
     // Every thread, before it offers of what it looked at: ``top`` is the largest value in all that
-    // it has looked at, in order, and 0 where that is nothing.
+    // it has looked at, in order, and 0 or that of -inf where that is nothing.
     template <class T> __device__ void raise(Bar &bar, unsigned top, int k) {
         unsigned value = reached_by(k, top, 0u, 32, 32 - TOP_BITS).prefix;
         if (Key floor = static_cast<Key>(value) << 32; floor > bar.floor) {

@@ -7,8 +7,8 @@
 // those before both run again, in a turn whose blocks are dealt out among the rows that are left.
 // What is still left at the LAST judge, the row's last block settles alone.
 //   moves    X once, and once more, from the L2 where it holds the rows
-//   launch   grid = rows * parts, block = THREADS; draw and judge by turns, the second one's grids
-//            as the first draw's
+//   launch   grid = rows * parts, block = THREADS; draw and judge by turns, a first judge with
+//            parts of its own, the second turn's grids as the first draw's
 //   holds    any row of fewer than 2^31 columns
 //   teaches  rejection that gives the same token as the set itself would: noise belongs to tokens
 //   source   own; rejection in place of a sort as in FlashInfer (Ye et al. 2025, arXiv:2501.01005)

@@ -28,8 +28,9 @@ template <class V> struct Reached {
     bool exact; // ``k`` threads reach it, and not more
 };
 
-// Of all threads, each with one value: the largest prefix that those of ``k`` threads at least
-// reach, from ``prefix`` on by the bits from before ``end`` down to ``last``.
+// Of all threads, each with one value: a prefix that those of ``k`` threads at least reach, from
+// ``prefix`` on by the bits from before ``end`` down to ``last``: the largest, or, if it is exact,
+// the first that exactly k reach.
 template <class V> __device__ Reached<V> reached_by(int k, V mine, V prefix, int end, int last) {
     for (int bit = end - 1; bit >= last; --bit) {
         V probe = prefix | static_cast<V>(1) << bit;

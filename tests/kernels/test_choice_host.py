@@ -217,12 +217,28 @@ def test_passes_see_every_bit_once(kind: str):
         assert cols * 2 ** plans.weight_bits(cols) < 2**63
 
 
-@pytest.mark.parametrize(("top_p", "rows"), [(0.9, 120), (0.5, 30), (0.05, 8)])
+@pytest.mark.parametrize(
+    ("top_p", "rows", "multiprocessors", "parts"),
+    [
+        (0.9, 120, 120, (2, 2)),
+        (0.9, 120, 48, (2, 1)),
+        (0.5, 30, 100, (11, 11)),
+        (0.05, 8, 5, (3, 2)),
+    ],
+)
 def test_rows_that_many_races_settle_are_torchs(
-    top_p: float, rows: int, host: Host, monkeypatch: pytest.MonkeyPatch
-):
-    """The first two of some rows are out: all parts take another turn, then one block is alone."""
-    x, host.multiprocessors = 0.3 * torch.randn(rows, 501), rows
+    top_p: float, rows: int, multiprocessors: int, parts: tuple[int, int], host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    """The first two of some rows are out: all blocks take another turn, then one is alone.
+
+    A race and its judge have ``parts``, and rows that are left up to eleven.
+    """
+    if parts != (2, 2):
+        monkeypatch.setattr(plans, "LEAST_SHARE", 48)
+    x, host.multiprocessors = 0.3 * torch.randn(rows, 501), multiprocessors
+    part = choice._Part(x, 0, rows, 501, 501, None, True)
+    assert (part.racing, part.judged) == parts
     expected = sampling_torch.sample(x, 1.25, None, top_p, 11, 5)
     noise = sampling_torch.gumbel(sampling_torch.words(rows, 501, 11, 5, torch.device("cpu")))
     first_two = (1.25 * x + noise).topk(2).indices
