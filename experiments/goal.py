@@ -111,12 +111,13 @@ def goals() -> list[Goal]:
 def _copy_speed() -> Iterator[Goal]:
     for point in SWEEPS["frontier"].points("full"):
         if point.cols in SATURATED:
-            claim, _, least = next(each for each in FRACTIONS if point.cols <= each[1])
+            claim, most, least = next(each for each in FRACTIONS if point.cols <= each[1])
+            of = f"of up to {most:,} columns"
             if point.cols % 2 and ELEMENT_BYTES[point.dtype] == 2 and least > ODD_16_BITS:
-                claim, least = "G1.5", ODD_16_BITS
+                claim, of, least = "G1.5", "of odd numbers of 16-bit columns", ODD_16_BITS
             yield Goal(
-                claim=claim, statement="fraction of copy of saturated shapes", source="frontier",
-                point=point, against="copy", least=least,
+                claim=claim, statement=f"fraction of copy of saturated shapes {of}",
+                source="frontier", point=point, against="copy", least=least,
             )  # fmt: skip
 
 
@@ -136,8 +137,9 @@ def _peers() -> Iterator[Goal]:
             ahead = point.cols >= WIDE
             yield Goal(
                 claim="G2.2" if ahead else "G2.1",
-                statement="speed over the best peer, "
-                + ("ahead by more than noise" if ahead else "no slower but for noise"),
+                statement=f"speed over the best peer from {WIDE:,} columns on, "
+                "ahead by more than noise"
+                if ahead else "speed over the best peer, no slower but for noise",
                 source=sweep, point=point, against=BEST_PEER, least=AHEAD if ahead else 1.0,
                 noise=1 if ahead else -1,
             )  # fmt: skip

@@ -27,8 +27,8 @@ torch.library.define(
 )
 operator = torch.ops.roofline.sample.default
 operator_of_tensors = torch.ops.roofline.sample.tensors
-# float32 rounds the inverse of a temperature to 0 up to the first, to infinity from the second on.
 MOST_SEED = 2**63 - 1  # that is drawn
+# float32 rounds the inverse of a temperature to 0 up to the first, to infinity from the second on.
 LEAST, MOST = 2.0**-150, 2.0**128 - 2.0**103
 
 
@@ -39,8 +39,9 @@ def sample(
 ) -> Tensor:  # fmt: skip
     """A token of each row of ``logits`` (M, N), with the probabilities of softmax(logits / T).
 
-    Gives ids (M,), int64. The id of a row depends on ``seed``, ``offset``, the row's number and its
-    logits alone: neither on the other rows, nor on how a row is split, nor on the device. The
+    Gives ids (M,), int64. For one temperature, top_k and top_p the id of a row depends on ``seed``,
+    ``offset``, the row's number and its logits alone: neither on the other rows, nor on how a row
+    is split, nor on the device. The
     column's random number is that of Philox4x32-10 for (column, row, offset) under the key seed,
     and the id is the column with the largest sum of logit / T and Gumbel noise (of equals the
     first).
@@ -49,11 +50,11 @@ def sample(
     top_k        the k most probable tokens are kept, 1 <= k <= N
     top_p        of these the fewest most probable ones are kept whose probabilities add up to
                  top_p of the sum of all these; 0 < top_p <= 1. Sums are of integers: a token
-                 counts for its probability relative to the most probable one's, in multiples of
-                 2^-40 (beyond 2^21 columns of larger powers), less what is left over. Of tokens
+                 counts for its probability relative to the most probable one's, rounded down to
+                 a multiple of 2^-40 (from 2^22 columns on of a larger power of two). Of tokens
                  with equal logits those with lower ids are kept, in top-k too
-    generator    where seed and offset come from if no seed is given; None is torch's own on the
-                 CPU. One on a GPU gives its seed and its offset, which grows by 4
+    generator    where the seed comes from if none is given; None is torch's own on the CPU. One on
+                 a GPU gives its own seed, and its offset, which grows by 4, is added to ``offset``
     seed         of 64 bits
     offset       of 64 bits: another one for each call with the same seed
 
@@ -72,9 +73,9 @@ def sample(
     ValueError for another shape and for numbers out of their range, NotImplementedError for a
     generator under torch.compile.
 
-    Moves M N elements, so as many times their size in bytes, and 8 bytes a row; with top-p twice
-    that, and again of what its first look does not settle; with top-k above 128 once a pass, from
-    the L2 where it holds the rows. torch sorts each row.
+    Moves M N elements, so as many times their size in bytes, and 8 bytes a row, also with a top-k
+    of at most 128; with top-p alone twice that, and again of rows that its first look does not
+    settle; with a larger top-k once a pass, from the L2 where it holds the rows. torch sorts each.
     """
     _checked(logits, temperature, top_k, top_p)
     _check_chance(generator, seed, offset)

@@ -1,6 +1,6 @@
 """Top-k of a softmax, and a sample of it, by kernels: what is launched for a tensor.
 
-moves    X once; with top-p once more, with top-k beyond 128 once a pass, from the L2
+moves    X once; with top-p alone once more, with top-k beyond 128 once a pass, from the L2
 holds    any rows, fewer than 2^31 columns, any row stride, any first byte
 source   own: kernels/frontier/topk.cu, sampling.cu, nucleus.cu
 """

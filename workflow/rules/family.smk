@@ -54,7 +54,8 @@ checkpoint family_once:
     params:
         mode=mode_of,
     shell:
-        "python -m experiments.family.warm --mode {params.mode} --once {wildcards.operator}"
+        "echo 'what a peer compiles once for {wildcards.operator} takes minutes, up to fifteen';"
+        " python -m experiments.family.warm --mode {params.mode} --once {wildcards.operator}"
         " --out {output} > {log} 2>&1 || {{ cat {log}; exit 1; }}; tail -n 1 {log}"
 
 
