@@ -73,7 +73,7 @@ EXPERIMENTS = (
     Experiment("sanitize", "GPU, `compute-sanitizer`", (), "sanitizer"),
     Experiment("transformer", BY_NAME, tuple(TRANSFORMER_FIGURES), "transformer"),
     Experiment("family", BY_NAME, (*OPERATOR_FIGURES, *FAMILY_FIGURES)),
-    Experiment("figures", "the build: no GPU", ("resources", "regimes", *TABLE_FIGURES)),
+    Experiment("figures", "the build; GPU: every sweep", ("resources", "regimes", *TABLE_FIGURES)),
     Experiment("paper", ABOVE, ("paper.pdf",)),
     Experiment("blog", ABOVE, ("blog.html",)),
     Experiment("report", ABOVE, ("report.html",)),
