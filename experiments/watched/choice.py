@@ -40,16 +40,20 @@ def top(gpu: Gpu) -> Iterator[Case]:
 
 def samples(gpu: Gpu) -> Iterator[Case]:
     """Every way at every width, in turns of dtypes."""
-    every = product(LIMITS, (7, SHARE, SHARE + 1))
+    every = ((limits, cols) for limits in LIMITS for cols in _astride(limits[0]))
     for number, ((top_k, top_p), cols) in enumerate(every):
-        if top_k and top_k <= plans.MOST_TOP and cols >= SHARE:
-            cols += TOP_SHARE - SHARE
         k = top_k and min(top_k, cols)
         dtype = DTYPES[(number + number // 3) % len(DTYPES)]  # another at each way's widths
         yield _sample(dtype, ROWS, cols, k, top_p, number % 2, gpu)
     # Few rows take one turn, of which most are left at so small a fraction.
     for dtype, cols in zip(DTYPES, (SHARE - 1, SHARE, 2 * SHARE + 1), strict=True):
         yield _sample(dtype, min(ROWS, plans.RUN_ONCE), cols, None, 1e-9, 1, gpu)
+
+
+def _astride(top_k: int | None) -> tuple[int, ...]:
+    """Widths of rows with fewer elements than are kept, of one part and of two."""
+    share = TOP_SHARE if top_k and top_k <= plans.MOST_TOP else SHARE
+    return 7, share, share + 1
 
 
 def hostile(cols: int, dtype: str, device: str, seed: int) -> Tensor:

@@ -116,7 +116,7 @@ class _Part(NamedTuple):
 
     @property
     def top_parts(self) -> int:
-        """Of a row in which candidates are looked for."""
+        """Parts of a row in which candidates are looked for."""
         return self._parts(plans.most_top_parts(self.cols), plans.BLOCKS)
 
     @property

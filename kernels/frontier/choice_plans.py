@@ -84,12 +84,12 @@ def parts_of(rows: int, most: int, multiprocessors: int, blocks: int = BLOCKS) -
 
 
 def most_parts(cols: int) -> int:
-    """Of a row that runs a race, or is judged."""
+    """The most parts of a row that runs a race, or is judged."""
     return -(-cols // LEAST_SHARE)
 
 
 def most_top_parts(cols: int) -> int:
-    """Of a row in which candidates are looked for."""
+    """The most parts of a row in which candidates are looked for."""
     return -(-cols // LEAST_TOP_SHARE)
 
 

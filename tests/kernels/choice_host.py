@@ -36,6 +36,19 @@ extern "C" unsigned long long weight(float v, int fixed) {
     return Weights(0.0f, 1.0f, fixed).of(v);
 }
 """
+BAR = """extern "C" float bar(const float *tops, int k) {
+    static Candidates shared;
+    static float below;
+    launch(1, THREADS, [=] {
+        Candidates::Bar mine;
+        shared.raise<float>(mine, ordered<float>(tops[threadIdx.x]), k);
+        if (threadIdx.x == 0)
+            below = mine.below;
+    });
+    return below;
+}
+"""
+BESIDE = {"sampling": PHILOX, "topk": BAR}
 GUARD = 64  # words around what is written
 
 
@@ -51,7 +64,7 @@ def compiled(folder: Path) -> dict[str, ctypes.CDLL]:
     for file in FILES:
         source = folder / f"{file}.cu"
         source.write_text(f'#include "{MORE}"\n' + (HERE / f"{file}.cu").read_text())
-        calls = PHILOX if file == "sampling" else ""
+        calls = BESIDE.get(file, "")
         for kind in KINDS:
             for plan in PLANS:
                 if plan.file.stem == file:
@@ -63,6 +76,7 @@ def compiled(folder: Path) -> dict[str, ctypes.CDLL]:
         made[file] = library(v, calls, folder)
     made["sampling"].noise.restype = ctypes.c_float
     made["sampling"].most.restype = ctypes.c_float
+    made["topk"].bar.restype = ctypes.c_float
     made["sampling"].noise_bound.restype = ctypes.c_float
     made["sampling"].weight.restype = ctypes.c_ulonglong
     return made

@@ -89,6 +89,17 @@ def test_topk_is_exact_and_stable_in_any_memory(cols: int, kind: str, host: Host
             assert bool((memory[[0, -1]] == 7).all())
 
 
+@pytest.mark.parametrize("k", [1, 2, 50, 128])
+def test_a_bar_is_near_what_k_threads_have_seen(k: int, host: Host):
+    tops = torch.randn(plans.THREADS)
+    of_some = torch.where(torch.arange(plans.THREADS) < k, 7.0, -math.inf)
+    for seen, more in ((tops, 2), (-tops.abs(), 2), (tops.round(), plans.THREADS), (of_some, 0)):
+        bar = host.code["topk"].bar(ctypes.c_void_p(seen.data_ptr()), k)
+        reach, least = int((seen >= bar).sum()), seen.sort(descending=True).values[k - 1]
+        assert k <= reach <= k + more
+        assert bar >= least - 0.01 * abs(least) or reach == k
+
+
 def test_topk_of_rows_that_always_rise_or_fall(host: Host):
     x = torch.arange(12_001).float()
     x = torch.stack((x, x.flip(0), x // 1000))
@@ -222,7 +233,9 @@ def test_passes_see_every_bit_once(kind: str):
     [
         (0.9, 120, 120, (2, 2)),
         (0.9, 120, 48, (2, 1)),
+        (0.5, 30, 30, (2, 2)),
         (0.5, 30, 100, (11, 11)),
+        (0.05, 8, 8, (2, 2)),
         (0.05, 8, 5, (3, 2)),
     ],
 )
