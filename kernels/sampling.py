@@ -136,7 +136,7 @@ def _check_chance(generator: torch.Generator | None, seed: int | None, offset: i
     if generator is None:
         return
     if seed is not None:
-        raise ValueError("sample expects a seed or a generator; got both: leave one away")
+        raise ValueError("sample expects a seed or a generator; got both: pass only one")
     if not isinstance(generator, torch.Generator):
         raise TypeError(
             f"sample expects a torch.Generator for generator; got {told(generator)}: make one, or "
@@ -148,7 +148,7 @@ def _check_chance(generator: torch.Generator | None, seed: int | None, offset: i
         )
     if torch.compiler.is_compiling():
         raise NotImplementedError(
-            "sample takes no generator where a graph is compiled: leave it away, for torch's own, "
+            "sample takes no generator where a graph is compiled: leave it out, for torch's own, "
             "or draw a seed from it outside"
         )
 

@@ -45,9 +45,6 @@ def samples(gpu: Gpu) -> Iterator[Case]:
         k = top_k and min(top_k, cols)
         dtype = DTYPES[(number + number // 3) % len(DTYPES)]  # another at each way's widths
         yield _sample(dtype, ROWS, cols, k, top_p, number % 2, gpu)
-    # Few rows take one turn, of which most are left at so small a fraction.
-    for dtype, cols in zip(DTYPES, (SHARE - 1, SHARE, 2 * SHARE + 1), strict=True):
-        yield _sample(dtype, min(ROWS, plans.RUN_ONCE), cols, None, 1e-9, 1, gpu)
 
 
 def _astride(top_k: int | None) -> tuple[int, ...]:
@@ -106,8 +103,7 @@ def _sample(
     def launch(device: str, seed: int) -> str:
         return run_sample(dtype, rows, cols, k, p, before, device, seed)
 
-    most, racing = plans.most_parts(cols), plans.RACING[dtype]
-    parts = plans.parts_of(rows, most, gpu.multiprocessors, racing)
+    parts = plans.parts_of(rows, plans.most_parts(cols), gpu.multiprocessors)
     what = f"a sample, top-k {k or 'all'}, top-p {p:g}"
     return Case(what, dtype, rows, cols, plans_of(rows, cols, k, p, parts), launch)
 
@@ -118,7 +114,8 @@ def plans_of(rows: int, cols: int, k: int | None, p: float, parts: int) -> tuple
     if top_k is not None and top_k <= plans.MOST_TOP:
         return plans.CANDIDATES[False], plans.SAMPLE_OF_TOP
     if top_k is None and p < 1.0:
-        return tuple(chain.from_iterable(plans.nucleus_turns(rows)))
+        again = plans.nucleus_left(rows, cols, parts, p) > plans.MOST_LEFT
+        return tuple(chain.from_iterable(plans.nucleus_turns(again)))
     narrowed = top_k is not None
     looks = (plans.HIGHEST, plans.NARROW) if narrowed else ()
     return (*looks, plans.SAMPLE[narrowed], *([plans.CHOSEN] if parts > 1 else ()))

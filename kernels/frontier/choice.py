@@ -91,6 +91,9 @@ def sample(x: Tensor, chance: Chance, out: Tensor) -> None:
     for first in range(0, rows, group):
         count = min(group, rows - first)
         part = _Part(x, first, count, cols, stride, top_k, chance.top_p < 1.0)
+        if way is _nucleus:
+            left = plans.nucleus_left(count, cols, part.racing, chance.top_p)
+            part = part._replace(again=left > plans.MOST_LEFT)
         key = (way.__name__, x.dtype, *part[1:], device)
         memory = _memory(_words(way, part), x)
         launch(
@@ -113,6 +116,7 @@ class _Part(NamedTuple):
     stride: int
     top_k: int | None
     weighted: bool
+    again: bool = False  # of top-p alone: in two turns
 
     @property
     def top_parts(self) -> int:
@@ -122,12 +126,21 @@ class _Part(NamedTuple):
     @property
     def racing(self) -> int:
         """Parts of a row that runs a race."""
-        return self._parts(plans.most_parts(self.cols), plans.RACING[NAMES[self.x.dtype]])
+        return max(self._parts(plans.most_parts(self.cols), plans.BLOCKS), self._least)
+
+    @property
+    def narrowed(self) -> int:
+        """Parts of a row that passes look at, and then a race."""
+        return self._parts(plans.most_parts(self.cols), plans.NARROWING[NAMES[self.x.dtype]])
 
     @property
     def judged(self) -> int:
-        """Parts of a row that a judge looks at."""
-        return self._parts(plans.most_parts(self.cols), plans.BLOCKS)
+        """Parts of a row that the first judge looks at."""
+        return max(self._parts(plans.most_parts(self.cols), plans.JUDGING), self._least)
+
+    @property
+    def _least(self) -> int:
+        return plans.least_parts(self.cols)
 
     def _parts(self, most: int, blocks: int) -> int:
         multiprocessors = gpu(self.x.get_device()).multiprocessors
@@ -143,21 +156,22 @@ def _words(way: object, part: _Part) -> int:
     """Of 8 bytes, that a launch needs: its blocks' winners stand before what passes share."""
     if way is _of_top:
         return part.rows * part.top_parts * (part.top_k or 0)
-    winners = part.rows * part.racing
     if way is _race:
-        return winners
+        return part.rows * part.racing
     if way is _nucleus:
         return plans.nucleus_words(part.rows, part.racing)
-    return winners + plans.memory_words(part.rows, part.racing, len(part.passes()))
+    parts = part.narrowed
+    return part.rows * parts + plans.memory_words(part.rows, parts, len(part.passes()))
 
 
-def _sampling(part: _Part, kept: bool, passes: int, last: int) -> Launch:
+def _sampling(part: _Part, parts: int, passes: int = 0, last: int = 0) -> Launch:
     """The race of a part's rows, from (x, memory, out, seed, offset, top-p, 1 / temperature)."""
-    rows, parts, cols = part.rows, part.racing, part.cols
+    rows, cols, kept = part.rows, part.cols, passes > 0
     race = _launch(
         plans.SAMPLE[kept], part.x, rows * parts,
         [*[None] * 8, part.stride, cols, rows, parts, part.first, plans.weight_bits(cols),
          plans.column_bits(cols), passes, last],
+        0 if kept else plans.BLOCKS,
     )  # fmt: skip
     warps = plans.THREADS // 32
     chosen = _launch(plans.CHOSEN, part.x, -(-rows // warps), [None, None, rows, parts])
@@ -174,7 +188,7 @@ def _sampling(part: _Part, kept: bool, passes: int, last: int) -> Launch:
 
 
 def _race(part: _Part) -> Launch:
-    return _sampling(part, kept=False, passes=0, last=0)
+    return _sampling(part, part.racing)
 
 
 def _of_top(part: _Part) -> Launch:
@@ -200,12 +214,12 @@ def _nucleus(part: _Part) -> Launch:
     rows, drawn, cols = part.rows, part.racing, part.cols
     common, most = [part.stride, cols, rows, drawn], plans.most_parts(cols)
     turns = []
-    for again, (draw, judge) in enumerate(plans.nucleus_turns(rows)):
+    for again, (draw, judge) in enumerate(plans.nucleus_turns(part.again)):
         # Among rows that are left both deal out as many blocks.
         judged = drawn if again else part.judged
         told = [judged, most, plans.weight_bits(cols), again]
         turns.append((
-            _launch(draw, part.x, rows * drawn, [*[None] * 5, *common, most]),
+            _launch(draw, part.x, rows * drawn, [*[None] * 5, *common, most], plans.BLOCKS),
             _launch(judge, part.x, rows * judged, [*[None] * 7, *common, *told]),
         ))  # fmt: skip
 
@@ -220,7 +234,7 @@ def _nucleus(part: _Part) -> Launch:
 
 
 def _narrowed(part: _Part) -> Launch:
-    x, rows, parts, cols = part.x, part.rows, part.racing, part.cols
+    x, rows, parts, cols = part.x, part.rows, part.narrowed, part.cols
     passes = part.passes()
     told = [0, *(each.told() for each in passes)]
     common = [part.stride, cols, rows, parts]
@@ -230,7 +244,7 @@ def _narrowed(part: _Part) -> Launch:
     for number in range(len(passes)):
         arguments = [*[None] * 4, *common, *narrowing, number, *told[number : number + 2]]
         looks.append(_launch(plans.NARROW, x, rows * parts, arguments))
-    race = _sampling(part, kept=True, passes=len(passes), last=told[-1])
+    race = _sampling(part, parts, len(passes), told[-1])
     shared = rows * parts * plans.WORD_BYTES
 
     def all_of_them(
@@ -244,8 +258,17 @@ def _narrowed(part: _Part) -> Launch:
     return all_of_them
 
 
-def _launch(plan: ChoicePlan, x: Tensor, grid: int, arguments: list[int | None]) -> Prepared:
+def _launch(
+    plan: ChoicePlan, x: Tensor, grid: int, arguments: list[int | None], blocks: int = 0
+) -> Prepared:
+    """Of which a multiprocessor takes not more than ``blocks`` at once, 0 for as many as fit."""
     device = x.get_device()
     early = gpu(device).arch in HOPPERS  # the kernels await their turn (turn.cuh)
     function = kernel(plan, x.dtype, device)
-    return Prepared(function, grid, plan.threads, 0, arguments, early=early)
+    shared = plans.shared_bytes(blocks, _shared_bytes(device)) if blocks else 0
+    return Prepared(function, grid, plan.threads, shared, arguments, early=early)
+
+
+def _shared_bytes(device: int) -> int:
+    """Of a multiprocessor."""
+    return torch.cuda.get_device_properties(device).shared_memory_per_multiprocessor

@@ -13,23 +13,25 @@ from kernels.frontier.plans import HERE, Plan, Shape
 FILES = ("topk", "sampling", "nucleus")
 THREADS = 256  # of a block
 MOST_TOP = 128  # of a row, in one read
-# Of a multiprocessor at once: in Hopper's shared memory and registers there is no room for more,
-# and for two of the last judge (nucleus.cu), of which rows are few.
+# Of a multiprocessor at once: in Hopper's shared memory and registers there is no room for more.
 BLOCKS = 4
-RACING = {"float32": 5, "float16": BLOCKS, "bfloat16": BLOCKS}  # of draw, sample and narrow
+JUDGING = 3
+NARROWING = {"float32": 5, "float16": BLOCKS, "bfloat16": BLOCKS}
 # Columns from which on a row has one part more, and as many again for the next: shorter parts cost
 # more to merge than they save.
 LEAST_SHARE = 2048
 # The same where parts leave k candidates each: with 2048 a top-k of 128 takes a quarter to two
 # fifths longer of 1 and 4 rows of 128,256 columns, and none of 1 to 16 rows 4% less (an H200).
 LEAST_TOP_SHARE = 4096
+# Elements of a part that is judged, at the most: half of those whose sums are exact (summing.cuh).
+MOST_SHARE = 2**19
 DIGIT, BINS, WORD_BYTES = 11, 2048, 8
 SEARCH_BYTES = 32
 LEFT_BYTES = 4  # of a row's number
-FIRST, STANDING_BYTES = 2, 40  # for top-p alone: of a race, those that are judged (nucleus.cu)
-# One row in a hundred is left after a race and its judge, of p = 0.9: of more rows than these they
-# run again before a block goes on alone, which takes as long as a launch of all of them, or longer.
-RUN_ONCE = 4
+FIRST, STANDING_BYTES = 4, 56  # for top-p alone: of a race, those that are noted (nucleus.cu)
+# Elements of rows that a race and its judge may leave, on the average. A block alone takes a
+# microsecond for a thousand of them, a second turn five for nothing (an H200).
+MOST_LEFT = 5000
 UNUSED = {"float32": 0, "float16": 13, "bfloat16": 16}  # bits at the end of a float
 WEIGHT_BITS = 40  # after the point of a token's weight, relative to the most probable one's
 # Of rows that several passes read, so many bytes at once: the L2 of an A100 or an H200 holds them.
@@ -75,6 +77,11 @@ PLANS = (
 )  # fmt: skip
 
 
+def least_parts(cols: int) -> int:
+    """The fewest parts of a row that is judged."""
+    return -(-cols // MOST_SHARE)
+
+
 def parts_of(rows: int, most: int, multiprocessors: int, blocks: int = BLOCKS) -> int:
     """Parts of a row, ``most`` at most, of which a multiprocessor has room for ``blocks``.
 
@@ -91,6 +98,14 @@ def most_parts(cols: int) -> int:
 def most_top_parts(cols: int) -> int:
     """The most parts of a row in which candidates are looked for."""
     return -(-cols // LEAST_TOP_SHARE)
+
+
+def shared_bytes(blocks: int, of_all: int) -> int:
+    """So much of a multiprocessor's shared memory that it has room for ``blocks``, and not more.
+
+    Where there was, blocks of the next call would take it, and be spread unevenly.
+    """
+    return of_all // (blocks + 1)
 
 
 def column_bits(cols: int) -> int:
@@ -144,9 +159,20 @@ def nucleus_words(rows: int, parts: int) -> int:
     return found + _maxima(rows, parts) + -(-(rows + 1) * LEFT_BYTES // WORD_BYTES)
 
 
-def nucleus_turns(rows: int) -> tuple[tuple[ChoicePlan, ChoicePlan], ...]:
+def nucleus_left(rows: int, cols: int, parts: int, top_p: float) -> float:
+    """So many elements of rows, on the average, are left at most after one race and its judge.
+
+    Each of a race's first is kept with a probability of ``top_p`` or more, whoever is before it.
+    Four are known, but two or three where a warp has two of these: in three rows of as many as
+    their parts have warps, if it does not matter where a token stands.
+    """
+    warps, dropped = parts * THREADS // 32, 1.0 - top_p
+    return rows * cols * dropped**2 * (dropped**2 + 3 / warps)
+
+
+def nucleus_turns(again: bool) -> tuple[tuple[ChoicePlan, ChoicePlan], ...]:
     """The race and its judge of each turn, of top-p alone."""
-    turns = 1 if rows <= RUN_ONCE else 2
+    turns = 2 if again else 1
     return tuple((DRAW[turn > 0], JUDGE[turn + 1 == turns]) for turn in range(turns))
 
 

@@ -1,22 +1,26 @@
 // nucleus: a token of each row among those that top-p keeps, without looking for the last of them.
 // A token is kept where those before it, in the order of keys, have less than the fraction p of the
 // row's weight; and the first one in the race (race.cuh) of all tokens that is kept is the sample.
-// ``draw`` runs the race, of which each part notes the first two; ``judge`` adds up, in one look,
-// the row's weight and what is before each of the row's first two, and takes the first one that is
-// kept.  Of p = 0.9 one row in a hundred is left: nobody behind its first two is kept either, and
-// those before both run again, in a turn whose blocks are dealt out among the rows that are left.
-// What is still left at the LAST judge, the row's last block settles alone.
+// ``draw`` runs the race, of which each part notes the first four; ``judge`` adds up, in one look,
+// the row's weight and what is before each of the row's first ones, and takes the first one that is
+// kept.  Each is so with a probability of p at least, whoever is before it: after four, less than
+// one row in a thousand is left of p = 0.9.  Nobody behind them is kept either, and those before
+// all of them run again.  Where more are to be expected, a judge of the first two comes before, and
+// a second turn, whose blocks are dealt out among the rows that are left.  What is still left at
+// the LAST judge, the row's last block settles alone.
 //   moves    X once, and once more, from the L2 where it holds the rows
-//   launch   grid = rows * parts, block = THREADS; draw and judge by turns, a first judge with
-//            parts of its own, the second turn's grids as the first draw's
+//   launch   grid = rows * parts, block = THREADS; draw and judge, once or twice by turns; a first
+//            judge with parts of its own, a second turn's grids as the first draw's
 //   holds    any row of fewer than 2^31 columns
 //   teaches  rejection that gives the same token as the set itself would: noise belongs to tokens
 //   source   own; rejection in place of a sort as in FlashInfer (Ye et al. 2025, arXiv:2501.01005)
 
 #include "each.cuh"
 #include "race.cuh"
+#include "summing.cuh"
 
-constexpr int FIRST = 2; // of a race, that a judge looks at
+constexpr int FIRST = 4;                                      // of a race, that are noted
+template <bool LAST> constexpr int JUDGED = LAST ? FIRST : 2; // of these, that a judge looks at
 
 // In global memory, of a row.
 struct Standing {
@@ -55,13 +59,21 @@ struct Memory {
         return {left[1 + block % n], block % n, block / n, min(most, blocks / n)};
     }
 
-    // The first two of the ``parts`` parts of number ``slot``, of all lanes.
-    __device__ FirstTwo first_two(int slot, int parts) const {
+    // The first N of the ``parts`` parts of number ``slot``, of all lanes.
+    template <int N> __device__ Leaders<N> leaders(int slot, int parts) const {
         const Key *of_row = first + 1ll * slot * parts * FIRST;
-        FirstTwo mine;
-        for (int i = threadIdx.x % 32; i < parts * FIRST; i += 32)
-            mine.take(of_row[i]);
-        return first_two_of_warp(mine);
+        Leaders<N> mine;
+        // All of a part in one lane: nobody behind an equal is known.
+        int part = threadIdx.x % 32;
+        if (part < parts)
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                mine.key[i] = of_row[part * FIRST + i];
+        while ((part += 32) < parts)
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                mine.take(of_row[part * FIRST + i]);
+        return leaders_of_warp(mine);
     }
     template <class T> __device__ float most(int row) const {
         unsigned most = 0;
@@ -71,18 +83,25 @@ struct Memory {
     }
 };
 
-// A token in the order of keys, in a row without NaN.
+// A token in the order of keys, in a row without NaN; of a key of 0 it is none.
 template <class T> struct Bar {
-    float value;
+    float value, below;
     int column;
 
+    __device__ Bar() {}
     __device__ explicit Bar(Key key)
-        : value(value_of<T>(static_cast<unsigned>(key >> 32))), column(column_of(key)) {}
+        : value(value_of<T>(static_cast<unsigned>(key >> 32))),
+          below(nextafterf(value, -CUDART_INF_F)), column(column_of(key)) {}
 
+    __device__ bool any() const { return column >= 0; }
+    __device__ Key key() const { return any() ? key_of<T>(value, column) : 0; }
     // Whether another one is before it.
     __device__ bool behind(float v, int at) const {
         return (v > value) | ((v == value) & (at < column)); // without a branch
     }
+    // Of a vector of N from column ``at`` on that it is not in the midst of: who is above this.
+    __device__ float above(int at) const { return at < column ? below : value; }
+    template <int N> __device__ bool amid(int at) const { return at < column && column < at + N; }
 };
 
 // The key of a token of the row, by its value and not by what it has in the race; 0 of none.
@@ -125,7 +144,7 @@ template <class T, bool AGAIN>
 __global__ void __launch_bounds__(THREADS)
     draw(const T *x, Sum *memory, unsigned long long seed, unsigned long long offset,
          float inverse_temperature, long long x_stride, int cols, int rows, int parts, int most) {
-    await_turn();
+    await_last();
     Memory at(memory, rows, parts);
     Place place = AGAIN ? at.among_left(most) : in_order(parts);
     if (AGAIN && place.empty())
@@ -160,16 +179,14 @@ __global__ void __launch_bounds__(THREADS)
             if (!AGAIN || bar.behind(v, column))
                 race.one(v, column);
         });
-    FirstTwo two = first_two_of_block(race.kept);
-    unsigned highest = AGAIN ? 0 : largest_of_block<T>(top);
-    if (threadIdx.x == 0) {
-        long long part = AGAIN ? 1ll * place.slot * place.parts + place.rank : blockIdx.x;
-        Key *first = at.first + FIRST * part;
-        first[0] = two.best;
-        first[1] = two.second;
-        if constexpr (!AGAIN)
+    let_next_come();
+    if constexpr (!AGAIN) {
+        unsigned highest = largest_of_block<T>(top);
+        if (threadIdx.x == 0)
             at.maxima[blockIdx.x] = highest;
     }
+    long long part = AGAIN ? 1ll * place.slot * place.parts + place.rank : blockIdx.x;
+    note_leaders<FIRST>(race.kept, at.first + FIRST * part);
 }
 
 // What a look of one block at a whole row found: the weight of those before the bar, and who of
@@ -205,57 +222,92 @@ __device__ Seen look(const Row<T, 1> &in, Bar<T> bar, const Weights &weights, Ra
     return {before[0], first};
 }
 
-// LAST: what is not settled by the row's first two is so by the row's last block.
+// LAST: what is not settled by the row's first ones is so by the row's last block.
 template <class T, bool LAST>
-__global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
+__global__ void __launch_bounds__(THREADS, 3)
     judge(const T *x, Sum *memory, long long *out, unsigned long long seed,
           unsigned long long offset, double p, float inverse_temperature, long long x_stride,
           int cols, int rows, int drawn, int parts, int most, int fixed, int again) {
-    await_turn();
+    await_last();
     Memory at(memory, rows, drawn);
     Place place = again ? at.among_left(most) : in_order(parts);
     if (place.empty())
         return;
     int row = place.row;
     Standing &standing = at.standings[row];
-    auto settle = [&](Key token) {
+    auto settle = [&](int token) {
         if (threadIdx.x == 0)
-            out[row] = token_of(token);
+            out[row] = token;
     };
-    FirstTwo two = at.first_two(place.slot, again ? place.parts : drawn);
+    constexpr int N = JUDGED<LAST>;
+    Leaders<N> leaders = at.leaders<N>(place.slot, again ? place.parts : drawn);
     Row<T, 1> in(x + row * x_stride, cols);
     Weights weights(at.most<T>(row), inverse_temperature, fixed);
     // Of +inf or NaN the first one wins and is kept; of -inf alone nobody runs.
     if (!weights.finite()) {
         if (place.rank == 0)
-            settle(two.best);
+            settle(token_of(leaders.key[0]));
         return;
     }
-    Key first[FIRST] = {by_value(in, two.best), by_value(in, two.second)};
-    Bar<T> best(first[0]), second(first[1]);
-    // Of all; of those before the best, and before the second.
-    Sum sum[1 + FIRST] = {};
+    Bar<T> bars[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        bars[i] = Bar<T>(by_value(in, leaders.key[i]));
+    // Of all; of those before each of the first.
+    Summing summing(fixed);
+    double sums[1 + N];
+#pragma unroll
+    for (double &each : sums)
+        each = summing.zero;
     auto weigh = [&](float v, int column) {
-        Sum weight = weights.of_finite(v);
-        sum[0] += weight;
-        sum[1] += best.behind(v, column) ? weight : 0;
-        sum[2] += second.behind(v, column) ? weight : 0;
+        double power = power_of(weights.exponent_of(v));
+        summing.add(sums[0], power);
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            if (bars[i].behind(v, column))
+                summing.add(sums[1 + i], power);
     };
     each<T>(
         in, place.rank, place.parts,
         [&](float (&v)[WIDTH<T>], int column, bool mine) {
+            if (!mine)
+                return;
+            bool amid = false;
+            float above[N];
 #pragma unroll
-            for (int e = 0; e < WIDTH<T>; ++e)
-                weigh(mine ? v[e] : -CUDART_INF_F, column + e);
+            for (int i = 0; i < N; ++i) {
+                amid |= bars[i].template amid<WIDTH<T>>(column);
+                above[i] = bars[i].above(column);
+            }
+            if (amid) {
+#pragma unroll
+                for (int e = 0; e < WIDTH<T>; ++e)
+                    weigh(v[e], column + e);
+                return;
+            }
+#pragma unroll
+            for (float e : v) {
+                double power = power_of(weights.exponent_of(e));
+                summing.add(sums[0], power);
+#pragma unroll
+                for (int i = 0; i < N; ++i)
+                    summing.add_above(sums[1 + i], power, e, above[i]);
+            }
         },
         weigh);
+    let_next_come();
+    Sum sum[1 + N];
+#pragma unroll
+    for (int i = 0; i <= N; ++i)
+        sum[i] = summing.whole(sums[i]);
     sums_of_block(sum);
 
     __shared__ bool last;
     if (threadIdx.x == 0) {
         if (!again)
             atomicAdd(&standing.total, sum[0]);
-        for (int i = 0; i < FIRST; ++i)
+#pragma unroll
+        for (int i = 0; i < N; ++i)
             atomicAdd(&standing.before[i], sum[1 + i]);
         __threadfence();
         last = atomicAdd(&standing.arrived, 1ull) + 1 == place.parts;
@@ -266,23 +318,31 @@ __global__ void __launch_bounds__(THREADS, LAST ? 2 : 4)
         return;
     const volatile Standing &told = standing;
     Sum wanted = share_of(told.total, p);
-    if (told.before[0] < wanted)
-        return settle(two.best);
-    if (two.second && told.before[1] < wanted)
-        return settle(two.second);
-    Key bar = max(first[0], first[1]);
+    Sum before[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        before[i] = told.before[i];
+    int token = -1;
+    Key highest = 0; // of their values' keys
+#pragma unroll
+    for (int i = N - 1; i >= 0; --i) {
+        token = bars[i].any() && before[i] < wanted ? bars[i].column : token;
+        highest = max(highest, bars[i].key());
+    }
+    if (token >= 0)
+        return settle(token);
     if constexpr (!LAST) {
         if (threadIdx.x == 0) {
-            standing.bar = bar;
+            standing.bar = highest;
             at.left[1 + atomicAdd(at.left, 1)] = row;
         }
         return;
     }
-    Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
-    for (;;) {
+    for (Key bar = highest;;) {
+        Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
         Seen seen = look(in, Bar<T>(bar), weights, race);
         if (seen.before < wanted)
-            return settle(bar);
+            return settle(column_of(bar));
         bar = by_value(in, seen.first);
     }
 }

@@ -3,6 +3,7 @@
 //   source   radix selection: Alabi, Blanchard, Gordon and Steinbach 2012, Fast k-Selection
 //            Algorithms for Graphics Processing Units
 #pragma once
+#include "handover.cuh"
 #include "order.cuh"
 
 constexpr int DIGIT = 11, BINS = 1 << DIGIT; // three digits are a float

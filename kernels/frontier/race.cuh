@@ -33,10 +33,21 @@ template <class Kept> struct RaceFor {
     Words words;
     float inverse_temperature;
     Kept kept{};
-    float limit = -3.40282347e38f; // of the warp: who is below does not count; nor does -inf
+    float limit = -3.40282347e38f; // of a warp: who is below does not count; nor does -inf
 
+    // Of all threads of a block.
     __device__ RaceFor(Words words, float inverse_temperature)
-        : words(words), inverse_temperature(inverse_temperature) {}
+        : words(words), inverse_temperature(inverse_temperature) {
+        if (threadIdx.x == 0)
+            to_beat() = 0;
+        __syncthreads();
+    }
+
+    // The highest score of which a warp said that its next one may not be below.
+    __device__ static unsigned &to_beat() {
+        __shared__ unsigned score;
+        return score;
+    }
 
     __device__ float scaled(float v) const { return __fmul_rn(v, inverse_temperature); }
 
@@ -82,7 +93,10 @@ template <class Kept> struct RaceFor {
                 if (!(v + above_gumbel(w) < limit))
                     enter(v, column + i, w);
             }
-        if (unsigned score = kept.to_beat())
+        unsigned score = kept.to_beat();
+        if (threadIdx.x % 32 == 0)
+            score = max(score, atomicMax(&to_beat(), score));
+        if ((score = __shfl_sync(ALL_LANES, score, 0)))
             limit = score == ~0u ? CUDART_INF_F : value_of<float>(score);
     }
 };
@@ -106,17 +120,54 @@ __device__ inline FirstTwo first_two_of_warp(const FirstTwo &mine) {
     return {best, max_over_warp(mine.best == best ? mine.second : mine.best)};
 }
 
-__device__ inline FirstTwo first_two_of_block(const FirstTwo &mine) {
+// The first N of what was taken, in order; 0 where there are no more.
+template <int N> struct Leaders {
+    Key key[N] = {};
+
+    __device__ void take(Key next) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            Key worse = min(key[i], next);
+            key[i] = max(key[i], next);
+            next = worse;
+        }
+    }
+};
+
+// Of all lanes of a warp.
+template <int N> __device__ Leaders<N> leaders_of_warp(Leaders<N> mine) {
+    Leaders<N> all;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+        all.key[n] = max_over_warp(mine.key[0]);
+        if (mine.key[0] == all.key[n])
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                mine.key[i] = i + 1 < N ? mine.key[i + 1] : 0;
+    }
+    return all;
+}
+
+// To ``first``: N of all threads' race, in order, as far as is known.  A warp knows its first two;
+// nobody behind the second is known, so that from its turn on it stands in all places.
+template <int N> __device__ void note_leaders(const FirstTwo &mine, Key *first) {
     __shared__ Key of_warp[THREADS / 32][2];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     FirstTwo two = first_two_of_warp(mine);
     if (lane == 0)
         of_warp[warp][0] = two.best, of_warp[warp][1] = two.second;
     __syncthreads();
-    two = {};
-    if (lane < THREADS / 32)
-        two = {of_warp[lane][0], of_warp[lane][1]};
-    return first_two_of_warp(two);
+    if (warp > 0)
+        return;
+    Key next = lane < THREADS / 32 ? of_warp[lane][0] : 0;
+#pragma unroll 1 // which takes fewer registers
+    for (int i = 0; i < N; ++i) {
+        Key best = max_over_warp(next);
+        if (best && best == next)
+            next = of_warp[lane][1];
+        if (lane == 0)
+            first[i] = best;
+    }
 }
 
 // Where nobody may be chosen it is the first.

@@ -97,8 +97,8 @@ __device__ inline float above_gumbel(unsigned word) {
 }
 constexpr float ABOVE_ALL = 23.0f; // 33 ln 2 is below
 
-// 2^t for t <= 0, as an integer: of 0 it is 2^fixed.  0 for NaN, and below 2^-fixed.
-__device__ inline Sum weight_of(float t, int fixed) {
+// 2^t for t <= 0, or 2^-44 where it is less, and for NaN.
+__device__ inline float power_of(float t) {
     // Of the series of 2^f for |f| <= 1/2, which goes on with less than 1.3e-7.
     constexpr float TERMS[] = {1.54035297e-4f,
                                1.33335579e-3f,
@@ -113,9 +113,13 @@ __device__ inline Sum weight_of(float t, int fixed) {
 #pragma unroll
     for (int i = 1; i < 7; ++i)
         sum = __fadd_rn(__fmul_rn(sum, f), TERMS[i]);
-    // Times 2^whole, and as an integer, by shifts: a conversion to 64 bits takes eight times as
-    // long.
-    unsigned bits = __float_as_uint(sum) + (__float_as_uint(whole) << 23);
+    return __uint_as_float(__float_as_uint(sum) + (__float_as_uint(whole) << 23));
+}
+
+// The same as an integer, rounded down: of 0 it is 2^fixed, for fixed below 44.  By shifts: a
+// conversion to 64 bits takes eight times as long.
+__device__ inline Sum weight_of(float t, int fixed) {
+    unsigned bits = __float_as_uint(power_of(t));
     Sum digits = (bits & 0x7fffff) | 0x800000;
     return digits << (fixed - 23) >> (127 - (bits >> 23));
 }
@@ -131,10 +135,10 @@ struct Weights {
 
     __device__ bool finite() const { return fabsf(max) < CUDART_INF_F; }
 
+    __device__ float exponent_of(float v) const { return __fmul_rn(__fsub_rn(v, max), factor); }
+
     // Where the largest is finite.
-    __device__ Sum of_finite(float v) const {
-        return weight_of(__fmul_rn(__fsub_rn(v, max), factor), fixed);
-    }
+    __device__ Sum of_finite(float v) const { return weight_of(exponent_of(v), fixed); }
     __device__ Sum of(float v) const {
         // Beside +inf or NaN nothing else counts, and -inf is the largest of no token.
         if (!finite())

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(THREADS)
            unsigned long long offset, double p, float inverse_temperature, long long x_stride,
            int cols, int rows, int parts, int first_row, int fixed, int column_bits, int passes,
            int told) {
-    await_turn();
+    await_last();
     int row = blockIdx.x / parts, rank = blockIdx.x % parts;
     Key floor = 0;
     if constexpr (KEPT) {
@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(THREADS)
             if (!KEPT || key_of<T>(v, column) >= floor)
                 race.one(v, column);
         });
+    let_next_come();
     Key found = best_of_block(race.kept);
     if (threadIdx.x > 0)
         return;

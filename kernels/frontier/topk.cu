@@ -44,7 +44,7 @@ template <class T, bool SUMS>
 __global__ void __launch_bounds__(THREADS, 4)
     candidates(const T *x, Key *found, Partial *sums, long long x_stride, int cols, int parts,
                int k, int column_bits) {
-    await_turn();
+    await_last();
     __shared__ Candidates shared;
     int row = blockIdx.x / parts, rank = blockIdx.x % parts;
     Row<T, 1> in(x + row * x_stride, cols);
@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         }
         shared.next_round<T>(bar, k, column_bits);
     }
+    let_next_come();
     __syncthreads();
     shared.cut<T>(bar, k, column_bits);
     Key *to = found + static_cast<long long>(blockIdx.x) * k;

@@ -48,7 +48,19 @@ BAR = """extern "C" float bar(const float *tops, int k) {
     return below;
 }
 """
-BESIDE = {"sampling": PHILOX, "topk": BAR}
+SUM = """extern "C" Sum summed(const float *power, int times, float limit, int fixed) {
+    Summing summing(fixed);
+    double sum = summing.zero;
+    for (int i = 0; i < 1024 * times; ++i)
+        summing.add_above(sum, power[i % 1024], power[i % 1024], limit);
+    return summing.whole(sum);
+}
+"""
+BESIDE = {"sampling": PHILOX, "topk": BAR, "nucleus": SUM}
+ADD_ABOVE = """asm("{ .reg .pred above; setp.gt.f32 above, %2, %3; @above add.rm.f64 %0, %0, %1; }"
+            : "+d"(sum)
+            : "d"(power), "f"(v), "f"(limit));"""
+HERE_IN_CPP = {**IN_CPP, ADD_ABOVE: "if (v > limit) add(sum, power);"}
 GUARD = 64  # words around what is written
 
 
@@ -56,7 +68,7 @@ def compiled(folder: Path) -> dict[str, ctypes.CDLL]:
     """The kernels of each file."""
     for path in HERE.glob("*.cuh"):
         text = path.read_text()
-        for ptx, cpp in IN_CPP.items():
+        for ptx, cpp in HERE_IN_CPP.items():
             text = text.replace(ptx, cpp)
         (folder / path.name).write_text(text)
     shutil.copy(Path(__file__).with_name(MORE), folder / MORE)
@@ -77,6 +89,7 @@ def compiled(folder: Path) -> dict[str, ctypes.CDLL]:
     made["sampling"].noise.restype = ctypes.c_float
     made["sampling"].most.restype = ctypes.c_float
     made["topk"].bar.restype = ctypes.c_float
+    made["nucleus"].summed.restype = ctypes.c_ulonglong
     made["sampling"].noise_bound.restype = ctypes.c_float
     made["sampling"].weight.restype = ctypes.c_ulonglong
     return made
@@ -94,7 +107,7 @@ class HostLaunch:
         arguments: Sequence[int | None], early: bool = False,
     ) -> None:  # fmt: skip
         assert 0 < grid < 2**31
-        assert shared == 0
+        assert 0 <= shared < 48 * 1024  # more has to be asked for
         self.function, self.grid, self.threads = function, grid, threads
         self.arguments = list(arguments)
 
@@ -156,6 +169,7 @@ def as_gpu(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "kernel", host.kernel)
     monkeypatch.setattr(choice, "_memory", host.memory)
     monkeypatch.setattr(choice, "launch", launch)
+    monkeypatch.setattr(choice, "_shared_bytes", lambda device: 228 * 1024)
     monkeypatch.setattr(
         choice, "gpu", lambda device: frontier.Gpu("host", 90, host.multiprocessors)
     )

@@ -7,6 +7,26 @@
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
 static float __fsub_rn(float a, float b) { return a - b; }
+static double __longlong_as_double(long long bits) {
+    double v;
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
+static long long __double_as_longlong(double v) {
+    long long bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+template <class V> V atomicMax(V *to, V v) {
+    V before = *to;
+    *to = std::max(before, v);
+    return before;
+}
+// Where a is the larger one, what a sum is rounded by is a double.
+static double __dadd_rd(double a, double b) {
+    volatile double sum = a + b, rest = sum - a;
+    return rest > b ? std::nextafter(sum, -INFINITY) : static_cast<double>(sum);
+}
 static float __fdiv_rn(float a, float b) { return a / b; }
 
 static bool counted[MOST];

@@ -228,7 +228,7 @@ def rows_of_sample() -> Iterator[Row]:
     for generator in (5, "cpu", torch.Generator, object()):
         yield f, (X,), {"generator": generator}, TypeError, r"a torch\.Generator for generator; got"
     options = {"seed": 1, "generator": torch.Generator()}
-    yield f, (X,), options, ValueError, "got both: leave one away"
+    yield f, (X,), options, ValueError, "got both: pass only one"
 
 
 def rows_of_attention() -> Iterator[Row]:

@@ -180,6 +180,19 @@ def test_a_small_logit_wins_by_its_noise(host: Host):
     assert torch.equal(sampled(x, 8), winner)
 
 
+@pytest.mark.parametrize("fixed", [40, 39, 31])
+def test_a_sum_is_of_weights_rounded_down(fixed: int, code: dict[str, ctypes.CDLL]):
+    """Those of 2^(51 - fixed) elements at most, in any order; half are 1, the largest."""
+    powers = torch.exp2(torch.empty(2**10).uniform_(-44, 0))
+    powers[::2] = 1.0
+    told = (ctypes.c_float * 1024)(*powers.tolist())
+    times = 2 ** (51 - fixed) // 1024
+    weights = (powers.double() * 2.0**fixed).floor().long()
+    for limit in (0.25, 1.0, -1.0):
+        found = code["nucleus"].summed(told, times, ctypes.c_float(limit), fixed)
+        assert found == times * int(weights[powers > limit].sum())
+
+
 def test_numbers_are_philoxs(code: dict[str, ctypes.CDLL]):
     for counter, key, expected in VECTORS:
         words = (ctypes.c_uint * 4)(*counter)
@@ -232,18 +245,18 @@ def test_passes_see_every_bit_once(kind: str):
     ("top_p", "rows", "multiprocessors", "parts"),
     [
         (0.9, 120, 120, (2, 2)),
-        (0.9, 120, 48, (2, 1)),
-        (0.5, 30, 30, (2, 2)),
-        (0.5, 30, 100, (11, 11)),
+        (0.9, 120, 60, (2, 1)),
+        (0.3, 30, 30, (2, 2)),
+        (0.3, 30, 100, (11, 10)),
         (0.05, 8, 8, (2, 2)),
-        (0.05, 8, 5, (3, 2)),
+        (0.05, 8, 5, (2, 1)),
     ],
 )
 def test_rows_that_many_races_settle_are_torchs(
     top_p: float, rows: int, multiprocessors: int, parts: tuple[int, int], host: Host,
     monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
-    """The first two of some rows are out: all blocks take another turn, then one is alone.
+    """The first of some rows are out: all blocks take another turn, then one is alone.
 
     A race and its judge have ``parts``, and rows that are left up to eleven.
     """
@@ -254,20 +267,31 @@ def test_rows_that_many_races_settle_are_torchs(
     assert (part.racing, part.judged) == parts
     expected = sampling_torch.sample(x, 1.25, None, top_p, 11, 5)
     noise = sampling_torch.gumbel(sampling_torch.words(rows, 501, 11, 5, torch.device("cpu")))
-    first_two = (1.25 * x + noise).topk(2).indices
-    assert bool((first_two != expected[:, None]).all(1).any())
-    for once in (0, rows):  # two turns, one
-        monkeypatch.setattr(plans, "RUN_ONCE", once)
+    judged = 2 if top_p > 0.5 else plans.FIRST
+    first = (1.25 * x + noise).topk(judged).indices
+    assert bool((first != expected[:, None]).all(1).any())
+    for most_left in (0, x.numel()):  # two turns, one
+        monkeypatch.setattr(plans, "MOST_LEFT", most_left)
         assert torch.equal(sampled(x, 11, None, top_p), expected)
 
 
-def test_the_first_two_may_be_one_lanes(host: Host):
-    """Columns 0 and 1 are first and second in every row, and 2 is seen after both."""
-    rows, cols = 64, 12
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("columns", [(0, 1, 2, 8), (0, 1, 2, 190), (0, 1, 2, 2200)])
+def test_the_first_ones_may_be_one_lanes_or_one_warps(
+    columns: tuple[int, ...], parts: int, host: Host, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever is behind a warp's first two is ahead of all others, also of other parts."""
+    rows, cols, host.multiprocessors = 200, 2300, 50 * parts
     noise = sampling_torch.gumbel(sampling_torch.words(rows, cols, 3, 5, torch.device("cpu")))
     x = torch.full((rows, cols), -math.inf)
-    for column, score in ((0, 5.0), (1, 4.9), (2, 4.0), (8, 3.0)):
+    for column, score in zip(columns, (5.0, 4.9, 4.0, 3.0), strict=True):
         x[:, column] = (score - noise[:, column]) / 1.25
     expected = sampling_torch.sample(x, 1.25, None, 0.5, 3, 5)
-    assert int((expected == 1).sum()) > 3
-    assert torch.equal(sampled(x, 3, None, 0.5), expected)
+    part = choice._Part(x, 0, rows, cols, cols, None, True)
+    assert part.racing == parts
+    last_kept = sampling_torch.kept(x, 1.25, None, 0.5)[:, columns[3]]
+    assert int((expected == columns[1]).sum()) > 3
+    assert int(((expected == columns[2]) & last_kept).sum()) > 0
+    for most_left in (0, x.numel()):  # two turns, one
+        monkeypatch.setattr(plans, "MOST_LEFT", most_left)
+        assert torch.equal(sampled(x, 3, None, 0.5), expected)
