@@ -32,6 +32,7 @@ FIRST, STANDING_BYTES = 4, 56  # for top-p alone: of a race, those that are note
 # Elements of rows that a race and its judge may leave, on the average. A block alone takes a
 # microsecond for a thousand of them, a second turn five for nothing (an H200).
 MOST_LEFT = 5000
+MOST_SHARED = 46 * 1024  # bytes that a block is given unasked, but for 2 KiB of its own
 UNUSED = {"float32": 0, "float16": 13, "bfloat16": 16}  # bits at the end of a float
 WEIGHT_BITS = 40  # after the point of a token's weight, relative to the most probable one's
 # Of rows that several passes read, so many bytes at once: the L2 of an A100 or an H200 holds them.
@@ -105,7 +106,7 @@ def shared_bytes(blocks: int, of_all: int) -> int:
 
     Where there was, blocks of the next call would take it, and be spread unevenly.
     """
-    return of_all // (blocks + 1)
+    return min(of_all // (blocks + 1), MOST_SHARED)
 
 
 def column_bits(cols: int) -> int:

@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(THREADS, 3)
         return;
     int row = place.row;
     Standing &standing = at.standings[row];
-    auto settle = [&](int token) {
+    auto settle = [&](long long token) {
         if (threadIdx.x == 0)
             out[row] = token;
     };
@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(THREADS, 3)
         Race race({seed, offset, static_cast<unsigned>(row)}, inverse_temperature);
         Seen seen = look(in, Bar<T>(bar), weights, race);
         if (seen.before < wanted)
-            return settle(column_of(bar));
+            return settle(token_of(bar));
         bar = by_value(in, seen.first);
     }
 }

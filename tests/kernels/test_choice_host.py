@@ -43,8 +43,8 @@ def host(code: dict[str, ctypes.CDLL], monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def rows_of_every_kind(cols: int) -> Tensor:
-    """Normal, ties, all equal, mostly -inf, all -inf, NaN, ascending, zeros of both signs, +inf."""
-    x = 3 * torch.randn(9, cols)
+    """What is hard to order, and in the last row what a temperature makes -inf."""
+    x = 3 * torch.randn(10, cols)
     x[1] = torch.randint(-2, 3, (cols,))
     x[2] = 0.5
     x[3, torch.rand(cols) < 0.9] = -math.inf
@@ -53,6 +53,7 @@ def rows_of_every_kind(cols: int) -> Tensor:
     x[6] = torch.arange(cols) / 64
     x[7] = torch.where(torch.rand(cols) < 0.5, 0.0, -0.0)
     x[8, cols // 2 :: 5] = math.inf
+    x[9] = torch.finfo(torch.bfloat16).min
     return x
 
 
@@ -156,6 +157,42 @@ def test_ties_at_a_threshold_are_kept_by_column(host: Host):
         assert set(ids.tolist()) <= set(stay.tolist())
         assert int(stay[0]) == 100
         assert last is None or int(stay[-1]) == last
+
+
+def test_the_smallest_difference_is_one(host: Host):
+    x = torch.zeros(12, 300)
+    x[:, ::2] = -1e-45
+    x[6:] = -x[6:]
+    for top_p in (0.25, 0.6):
+        expected = sampling_torch.sample(x, 1.25, None, top_p, 3, 5)
+        assert torch.equal(sampled(x, 3, None, top_p), expected)
+
+
+def test_more_parts_than_lanes(host: Host, monkeypatch: pytest.MonkeyPatch):
+    """Whoever counts is in the 35th part and behind: of one lane's second part, more than one."""
+    monkeypatch.setattr(plans, "LEAST_SHARE", 31)
+    cols, host.multiprocessors = 37 * 32, 10
+    x = torch.full((1, cols), -math.inf)
+    assert choice._Part(x, 0, 1, cols, cols, None, True).racing == 39  # of a line, wherever x is
+    first, second, third = 34 * 32 + 3, 34 * 32 + 9, 35 * 32
+    for column, weight in ((first, 0.25), (second, 0.4), (third, 0.35)):
+        x[0, column] = math.log(weight) / 1.25
+
+    def in_that_order(seed: int) -> bool:
+        words = sampling_torch.words(1, cols, seed, 5, torch.device("cpu"))
+        scores = (1.25 * x + sampling_torch.gumbel(words))[0]
+        return bool(scores[first] > scores[second] > scores[third])
+
+    seed = next(filter(in_that_order, range(100)))
+    assert sampling_torch.sample(x, 1.25, None, 0.5, seed, 5).tolist() == [second]
+    assert sampled(x, seed, None, 0.5).tolist() == [second]
+
+
+def test_long_parts_are_split_further(host: Host):
+    x = torch.empty(0)
+    for cols, parts in ((2**19, 1), (2**19 + 1, 2), (2**21, 4)):
+        part = choice._Part(x, 0, 10_000, cols, cols, None, True)
+        assert (part.racing, part.judged) == (parts, parts)
 
 
 def test_all_but_one_of_equals_may_be_kept(host: Host):
