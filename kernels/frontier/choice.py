@@ -263,7 +263,7 @@ def _launch(
 ) -> Prepared:
     """Of which a multiprocessor takes not more than ``blocks`` at once, 0 for as many as fit."""
     device = x.get_device()
-    early = gpu(device).arch in HOPPERS  # the kernels await their turn (turn.cuh)
+    early = gpu(device).arch in HOPPERS  # the kernels await their turn
     function = kernel(plan, x.dtype, device)
     shared = plans.shared_bytes(blocks, _shared_bytes(device)) if blocks else 0
     return Prepared(function, grid, plan.threads, shared, arguments, early=early)

@@ -13,7 +13,7 @@ from kernels.frontier.plans import HERE, Plan, Shape
 FILES = ("topk", "sampling", "nucleus")
 THREADS = 256  # of a block
 MOST_TOP = 128  # of a row, in one read
-# Of a multiprocessor at once: in Hopper's shared memory and registers there is no room for more.
+# Of a multiprocessor at once: in Hopper's shared memory is no room for more (``shared_bytes``).
 BLOCKS = 4
 JUDGING = 3
 NARROWING = {"float32": 5, "float16": BLOCKS, "bfloat16": BLOCKS}

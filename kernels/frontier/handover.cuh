@@ -1,6 +1,7 @@
 // handover: programmatic dependent launch (turn.cuh) in two steps, for kernels whose blocks all
-// work for a while: whoever comes next is let in when a block has little left to do, and takes no
-// room on a multiprocessor before, which would have its own blocks unevenly spread.
+// work for a while: the next kernel is let in when all blocks have little left to do.  Let in
+// before, its own would take room on a multiprocessor, and those of the kernel after it be spread
+// unevenly.
 //   source   PTX ISA: griddepcontrol
 #pragma once
 

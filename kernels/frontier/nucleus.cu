@@ -3,11 +3,12 @@
 // row's weight; and the first one in the race (race.cuh) of all tokens that is kept is the sample.
 // ``draw`` runs the race, of which each part notes the first four; ``judge`` adds up, in one look,
 // the row's weight and what is before each of the row's first ones, and takes the first one that is
-// kept.  Each is so with a probability of p at least, whoever is before it: after four, less than
-// one row in a thousand is left of p = 0.9.  Nobody behind them is kept either, and those before
-// all of them run again.  Where more are to be expected, a judge of the first two comes before, and
-// a second turn, whose blocks are dealt out among the rows that are left.  What is still left at
-// the LAST judge, the row's last block settles alone.
+// kept.  Each is so with a probability of p at least, whoever was ahead of it: four leave one row
+// in ten thousand of p = 0.9, and more where fewer are known (choice_plans.nucleus_left).  Then
+// nobody behind them is kept either, and those before all of them run again.  Where much is to be
+// left, a judge of the first two comes before, and a second turn, whose blocks are dealt out among
+// the rows that are left.  What is still left at the LAST judge, the row's last block settles
+// alone.
 //   moves    X once, and once more, from the L2 where it holds the rows
 //   launch   grid = rows * parts, block = THREADS; draw and judge, once or twice by turns; a first
 //            judge with parts of its own, a second turn's grids as the first draw's

@@ -1,6 +1,7 @@
 // race: the token whose logit and noise are largest together, which is a sample of the softmax; of
 // equals the first.  Noise is computed in full only for who might win: first a vector's largest
-// logit, then a bound from the word of each are compared with the warp's best so far.
+// logit, then a bound from the word of each are compared with the best that any of the block's
+// warps has told.
 //   source   own; the largest logit beside Gumbel noise: see random.cuh
 #pragma once
 #include "random.cuh"
@@ -14,7 +15,7 @@ struct First {
     __device__ unsigned to_beat() const { return max_over_warp(static_cast<unsigned>(best >> 32)); }
 };
 
-// The same of the first two: nobody below the second of its warp matters.
+// The same of the first two: nobody below the second of any warp matters.
 struct FirstTwo {
     Key best = 0, second = 0;
 
