@@ -273,7 +273,11 @@ def test_only_kernels_that_await_their_turn_come_early(
 ):
     for path in HERE.glob("*.cu"):
         text = path.read_text()
-        assert text.count("    await_turn();\n") == text.count("__global__") > 0, path.name
+        turns, waits, lets = (
+            text.count(f"    {name}();\n") for name in ("await_turn", "await_last", "let_next_come")
+        )
+        assert turns + waits == text.count("__global__") > 0, path.name
+        assert waits == lets, path.name
     # Before Hopper there is no turn to await.
     for module in (frontier, backward):
         monkeypatch.setattr(module, "gpu", lambda i: frontier.Gpu("nvidia-a100", 80, 108))
