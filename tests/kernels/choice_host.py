@@ -108,7 +108,7 @@ class HostLaunch:
     ) -> None:  # fmt: skip
         assert 0 < grid < 2**31
         assert 0 <= shared < 48 * 1024  # more has to be asked for
-        self.function, self.grid, self.threads = function, grid, threads
+        self.function, self.grid, self.threads, self.shared = function, grid, threads, shared
         self.arguments = list(arguments)
 
     def __call__(self, stream: int, *pointers: int) -> None:

@@ -3,6 +3,8 @@
 import ctypes
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from kernels import sampling_torch
 from kernels.frontier import choice
 from kernels.frontier import choice_plans as plans
 from kernels.frontier.choice import Chance
-from tests.kernels.choice_host import KINDS, Host, as_gpu, compiled, placed
+from tests.kernels.choice_host import KINDS, Host, HostLaunch, as_gpu, compiled, placed
 
 WIDTHS = (1, 31, 129, 1501)
 LAYOUTS = ((0, 0), (1, 3), (5, 8), (2, 1))  # elements before a row and between two
@@ -186,6 +188,49 @@ def test_more_parts_than_lanes(host: Host, monkeypatch: pytest.MonkeyPatch):
     seed = next(filter(in_that_order, range(100)))
     assert sampling_torch.sample(x, 1.25, None, 0.5, seed, 5).tolist() == [second]
     assert sampled(x, seed, None, 0.5).tolist() == [second]
+
+
+def test_few_rows_take_one_turn_and_no_room_is_left_beside_a_race(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+):
+    launches: list[HostLaunch] = []
+
+    class Seen(HostLaunch):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            launches.append(self)
+
+    monkeypatch.setattr(choice, "Prepared", Seen)
+    capped = plans.shared_bytes(plans.BLOCKS, choice._shared_bytes(0))
+    assert capped > 0
+    x = torch.randn(8, 1000)
+    for top_p, wanted in ((1.0, [capped, 0]), (0.9, [capped, 0]), (0.1, [capped, 0] * 2)):
+        launches.clear()
+        sampled(x, 1, None, top_p)
+        assert [each.shared for each in launches] == wanted, top_p
+
+
+def test_no_more_rows_are_left_than_are_expected():
+    """Where all four are known, of logits of any spread."""
+    rows, cols, top_p = 20_000, 40, 0.4
+    x = torch.randn(rows, cols) * torch.logspace(-1, 1, rows)[:, None]
+    noise = sampling_torch.gumbel(sampling_torch.words(rows, cols, 3, 5, torch.device("cpu")))
+    first = (1.25 * x + noise).topk(plans.FIRST).indices
+    stay = sampling_torch.kept(x, 1.25, None, top_p).gather(1, first).any(1)
+    most = plans.nucleus_left(rows, 1, 10**9, top_p)
+    assert most == pytest.approx(rows * 0.6**4)
+    assert 0 < int((~stay).sum()) < most + 5 * math.sqrt(most)
+
+
+@pytest.mark.parametrize(("cols", "rows"), [(32_000, 133), (128_256, 67), (262_144, 45)])
+def test_a_second_turn_begins_where_the_page_says(cols: int, rows: int):
+    def left(rows: int) -> float:
+        parts = plans.parts_of(rows, plans.most_parts(cols), 132)
+        return plans.nucleus_left(rows, cols, parts, 0.9)
+
+    assert left(rows - 1) <= plans.MOST_LEFT < left(rows)
+    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+    assert f"{rows} of {cols:,}" in page.replace(" rows of", " of")
 
 
 def test_long_parts_are_split_further(host: Host):
