@@ -23,7 +23,14 @@ from kernels.ops import served
 from kernels.prepared import relaxed
 from kernels.transforms import differentiated_further, transformed
 from kernels.triton import triton_attention
-from kernels.triton.triton_attention import DIMS, DTYPES, LOG2E, MOST_LENGTH, MOST_PROGRAMS, rule
+from kernels.triton.triton_attention import (
+    DIMS,
+    DTYPES,
+    FEW,
+    LOG2E,
+    MOST_LENGTH,
+    MOST_PROGRAMS,
+)
 
 KINDS = tuple(getattr(torch, name) for name in DTYPES)
 # The factor of the scores in base 2 is a float32 that is neither 0 nor infinite.
@@ -175,7 +182,7 @@ def _unserved(query: Tensor, key: Tensor, value: Tensor, scale: float | None) ->
         return f"the kernel takes a scale above 0 and within float32, not {scale}"
     if max(queries, key.shape[2]) > MOST_LENGTH:
         return f"the kernel takes at most {MOST_LENGTH} queries and keys"
-    if rule(queries, dim).programs(queries) * batches * heads > MOST_PROGRAMS:
+    if FEW.programs(queries) * batches * heads > MOST_PROGRAMS:
         return f"the kernel has at most {MOST_PROGRAMS} programs"
     return None
 
@@ -238,9 +245,11 @@ def _check_mask(attn_mask: Tensor, query: Tensor, is_causal: bool) -> None:
     # Autocast casts the mask as well.
     if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) and not _cast(query):
         added = " or ".join(map(str, dict.fromkeys((query.dtype, torch.float32))))
+        # What is added hides by -inf, and what is true or false by false: one is not the other.
+        advice = f"to({query.dtype})" if attn_mask.is_floating_point() else "bool()"
         raise TypeError(
             f"attention takes an attn_mask of torch.bool, or of {added} to be added; got "
-            f"{attn_mask.dtype}: pass attn_mask.bool() or attn_mask.to({query.dtype})"
+            f"{attn_mask.dtype}: pass attn_mask.{advice}"
         )
 
 
@@ -255,7 +264,8 @@ def _fitting(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     if attn_mask.dim() > len(scores) or any(m not in (1, n) for m, n in sizes):
         raise ValueError(
             f"attention expects an attn_mask that is broadcast to {scores}; got "
-            f"{tuple(attn_mask.shape)}: pass one whose sizes, from the last on, are these or 1"
+            f"{tuple(attn_mask.shape)}: pass one of at most {len(scores)} dimensions, whose sizes, "
+            "from the last on, are these or 1"
         )
     attn_mask = attn_mask if attn_mask.dim() > 1 else attn_mask.reshape(1, -1)
     if attn_mask.shape[-1] == scores[-1] and attn_mask.stride(-1) == 1:
@@ -307,7 +317,7 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
     if query.shape[-3] % (key.shape[-3] or sys.maxsize):
         raise RuntimeError(
             "attention expects as many heads of query as of key, or a multiple of them; "
-            f"{_shapes(*tensors)}: repeat those of key and value"
+            f"{_shapes(*tensors)}: give key and value as many as query has, or a divisor of them"
         )
 
 

@@ -23,7 +23,7 @@ from kernels.attention_api import KINDS
 from kernels.prepared import KEPT, Launch, known, launch
 from kernels.transforms import transformed
 from kernels.triton import triton_attention
-from kernels.triton.triton_attention import LOG2E, rule, strides
+from kernels.triton.triton_attention import LOG2E, described, strides, tile_for
 from kernels.unwatched import dense, observed
 
 ALIGNED = 16  # bytes; Triton compiles another kernel for a pointer at no multiple of them
@@ -129,7 +129,7 @@ def _prepare(
 ) -> Launch:  # fmt: skip
     """The launch of triton_attention.attention for tensors that lie as these."""
     batches, heads, queries, dim = query.shape
-    tile = rule(queries, dim, attention_api._shared(query.get_device()))
+    tile = tile_for(query, key, value, attention_api._shared(query.get_device()))
     numbers = (
         *strides(query), *strides(key), *strides(value), *strides(out), queries, key.shape[2],
         heads, heads // key.shape[1],
@@ -137,6 +137,10 @@ def _prepare(
     beside = (*numbers, attention_api._factor(query, scale) * LOG2E)
     constants = triton_attention._constants(tile, dim, is_causal)
     grid = (tile.programs(queries) * batches * heads, 1, 1)
+    places = _Address(key), _Address(value)
+    given: tuple[Any, ...] = (key, value)
+    if tile.copied:
+        given = tuple(described(*pair, tile) for pair in zip(given, places, strict=True))
     # Triton compiles another kernel for another of these, or less often; asked, it takes longer to
     # find one than all else here, and texts grow by a token a call.
     kind = (
@@ -146,11 +150,28 @@ def _prepare(
     if (kernel := _KERNELS.get(kind)) is None:
         compiler: Any = triton_attention._attention
         kernel = compiler.warmup(
-            query, key, value, out, *beside, **constants, grid=grid,
+            query, *given, out, *beside, **constants, grid=grid,
             num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
         if len(_KERNELS) >= KEPT:
             _KERNELS.clear()
         _KERNELS[kind] = kernel
-    run, given = kernel[grid], (*beside, *constants.values())
-    return lambda stream, *pointers: run(*pointers, *given, stream=stream)
+    run, beside = kernel[grid], (*beside, *constants.values())
+    if not tile.copied:
+        return lambda stream, *pointers: run(*pointers, *beside, stream=stream)
+
+    def launch(stream: int, source: int, of_keys: int, of_values: int, to: int) -> None:
+        places[0].at, places[1].at = of_keys, of_values
+        run(source, *given, to, *beside, stream=stream)
+
+    return launch
+
+
+class _Address:
+    """Memory that a descriptor is of, which a launch tells anew; as a tensor to Triton."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.at, self.dtype = x.data_ptr(), x.dtype
+
+    def data_ptr(self) -> int:
+        return self.at

@@ -21,6 +21,7 @@ from tests.kernels.attention_cases import (
     Tensors,
     assert_attention,
     exact,
+    far_from_0,
     layouts,
     place,
     random,
@@ -40,6 +41,8 @@ SHAPES = [
     Shape(1, 2, 1, 1000, 333, 128),
     Shape(2, 12, 4, 1024, 1024, 64),
     Shape(1, 4, 4, 2048, 2049, 128),
+    Shape(1, 2, 1, 130, 4200, 128),
+    Shape(2, 2, 1, 70, 1025, 64),
 ]
 
 
@@ -127,6 +130,30 @@ def test_elements_beyond_32_bits_of_numbers_are_reached():
     apart.copy_(torch.randn(apart.shape, device="cuda"))
     for x in (apart, apart.transpose(1, 2), apart.transpose(0, 2)):
         assert_attention(kernel(of(x, x, x), True), True)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(1, 2, 1, 70, 150, 64), Shape(1, 2, 1, 70, 1100, 64), Shape(1, 2, 1, 70, 1100, 128),
+        Shape(1, 2, 1, 130, 4200, 128),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_scores_far_from_0_are_subtracted_first(shape: Shape, sign: float):
+    """As tests/kernels/test_triton_attention.py has it, in every tile, and with fused roundings."""
+    for most in (128, shape.keys):
+        tensors = far_from_0(shape, sign, most, "cuda")
+        for scale in (0.9, 1.0, 1.7):
+            assert_attention(kernel(of(*tensors), False, scale), False, scale)
+
+
+def test_keys_that_batches_or_heads_share_are_described_once():
+    query, key, value = given(Shape(3, 4, 2, 130, 4200, 128), torch.float16)
+    for batches, heads in ((1, 2), (3, 1), (1, 1)):
+        keys, values = (x[:batches, :heads].expand(3, 2, 4200, 128) for x in (key, value))
+        close(attention(query, keys, values), (query, keys, values))
 
 
 def test_more_programs_than_a_grid_has_in_its_second_dimension():

@@ -45,6 +45,20 @@ def random(shape: Shape, dtype: torch.dtype, device: str = "cpu") -> Tensors:
     return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
+def far_from_0(shape: Shape, sign: float, most: int, device: str = "cpu") -> Tensors:
+    """Of float16; one query's scores of the first ``most`` keys are near ``sign`` * 9e8, 64 apart.
+
+    Floats are 64 apart there, and scaled ones farther than scores are.
+    """
+    query = torch.zeros(*shape[:2], shape.queries, shape.dim, dtype=torch.float16, device=device)
+    key = torch.zeros(shape.batches, shape.shared, shape.keys, shape.dim, dtype=torch.float16)
+    query[..., 0] = 0.01
+    query[0, 0, 3, :2] = torch.tensor([30_000.0, 8.0])
+    key[..., :most, 0] = 30_000.0 * sign
+    key[..., 1] = 8.0 * (torch.arange(shape.keys) % 5)
+    return query, key.to(device), random(shape, torch.float16, device)[2]
+
+
 def layouts(shape: Shape, dtype: torch.dtype, device: str = "cpu") -> Iterator[Case]:
     """As torch allocates; heads beside one another; rows apart, that begin at any element."""
     given = random(shape, dtype, device)

@@ -11,10 +11,20 @@ from triton.compiler import ASTSource
 
 from kernels.compiled import ptxas_facts
 from kernels.specialise import Specialisation
-from kernels.triton.triton_attention import HOPPER, PLAIN, specialisations
+from kernels.triton.triton_attention import (
+    HOPPER,
+    MANY,
+    PLAIN,
+    SOME,
+    _constants,
+    rule,
+    specialisations,
+)
 from kernels.triton_compiler import ALIGNED, TRITON_TYPES, compiled_source
 
-NAMED = re.compile(r"\b(wgmma\.mma_async|mma\.sync|tcgen05\.mma|ex2|cp\.async|[ls][dt]\.global)\b")
+NAMED = re.compile(
+    r"\b(wgmma\.mma_async|mma\.sync|tcgen05\.mma|ex2|fma\.rn|cp\.async(?:\.bulk)?|[ls][dt]\.global)\b"
+)
 A100, SMALL = 163 * 1024, 99 * 1024  # bytes of shared memory a program
 
 
@@ -29,8 +39,9 @@ def facts(spec: Specialisation, dtype: str, arch: int, odd: bool) -> dict[str, o
             signature[name], constants[(position,)] = "constexpr", spec.constants[name]
             continue
         usual = f"*{TRITON_TYPES[dtype]}" if name.endswith("_ptr") else "i32"
-        signature[name] = spec.types.get(name, usual)
-        if name not in PLAIN and not (odd and name.startswith(("query", "out"))):
+        signature[name] = kind = spec.types.get(name, usual).format(dtype=TRITON_TYPES[dtype])
+        told = name not in PLAIN and not kind.startswith("tensordesc")
+        if told and not (odd and name.startswith(("query", "out"))):
             attributes[(position,)] = ALIGNED
     source = ASTSource(spec.kernel, signature, constants, attributes)
     made, report = compiled_source(source, arch, spec)
@@ -40,25 +51,28 @@ def facts(spec: Specialisation, dtype: str, arch: int, odd: bool) -> dict[str, o
 
 
 # What differs from one compilation to the next: architecture, shared memory of a program, elements
-# of a head, queries, and whether it is causal, of bfloat16, and odd.
+# of a head, queries, keys, and whether it is causal, of bfloat16, and odd.
 WANTED = (
-    (80, A100, 64, 128, True, True, False),
-    (80, SMALL, 128, 128, True, True, False),
-    (90, HOPPER, 64, 128, True, True, False),
-    (90, HOPPER, 128, 128, True, True, False),
-    (90, HOPPER, 128, 64, True, True, False),
-    (90, HOPPER, 128, 128, False, False, False),
-    (90, HOPPER, 64, 128, True, True, True),
-    (100, HOPPER, 64, 128, True, True, False),
-    (100, HOPPER, 128, 128, True, True, False),
+    (80, A100, 64, 128, 128, True, True, False),
+    (80, SMALL, 128, 128, 128, True, True, False),
+    (90, HOPPER, 64, 128, 128, True, True, False),
+    (90, HOPPER, 128, 128, 128, False, True, False),
+    (90, HOPPER, 64, 128, SOME, True, True, False),
+    (90, HOPPER, 64, 128, SOME, False, False, False),
+    (90, HOPPER, 128, 64, MANY, True, True, False),
+    (90, HOPPER, 128, 128, MANY, False, False, False),
+    (90, HOPPER, 128, 128, MANY, True, True, False),
+    (90, HOPPER, 64, 128, SOME, True, True, True),
+    (100, HOPPER, 64, 128, SOME, True, True, False),
+    (100, HOPPER, 128, 128, MANY, True, True, False),
 )
 
 
 def main() -> None:
     made = {}
-    for arch, limit, dim, queries, is_causal, wide, odd in WANTED:
-        asked = {"DIM": dim, "QUERIES": queries, "CAUSAL": is_causal}
-        (spec,) = (s for s in specialisations(limit) if asked.items() <= s.constants.items())
+    for arch, limit, dim, queries, keys, is_causal, wide, odd in WANTED:
+        asked = _constants(rule(queries, keys, dim, limit), dim, is_causal)
+        (spec,) = (s for s in specialisations(limit) if asked == s.constants)
         dtype, lie = "bfloat16" if wide else "float16", "odd" if odd else "even"
         name = f"sm_{arch} {dtype} {lie} stages={spec.options['num_stages']} {spec.label}"
         made[name] = facts(spec, dtype, arch, odd) | {"dim": dim, "limit": limit}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels import attention_api, attention_eager
 from kernels.triton import triton_attention
@@ -59,8 +60,15 @@ class Driver:
 def noted() -> list[Any]:
     """Grid, stream, kernel and its arguments, of the last launch."""
     x, y, z, stream, function, packed, _, _, _, *arguments = Launcher.noted.pop()
-    places = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
-    return [(x, y, z), stream, function, packed, places]
+    return [(x, y, z), stream, function, packed, list(map(told, arguments))]
+
+
+def told(argument: Any) -> Any:
+    """What of ``argument`` reaches a GPU."""
+    if isinstance(argument, TensorDescriptor):
+        lies = argument.shape, argument.strides, argument.block_shape, argument.padding
+        return [argument.base.data_ptr(), str(argument.base.dtype), *map(list, lies)]
+    return argument.data_ptr() if isinstance(argument, Tensor) else argument
 
 
 def main() -> None:
@@ -68,10 +76,11 @@ def main() -> None:
     driver.set_active(Driver())  # pyright: ignore[reportArgumentType]
     attention_api._shared = lambda _: SHARED
     pairs = []
-    for dim, is_causal, scale in product((64, 128), (False, True), (None, 0.25)):
+    lengths = (65, triton_attention.SOME + 1, triton_attention.MANY)
+    for dim, is_causal, scale, keys in product((64, 128), (False, True), (None, 0.25), lengths):
         query = torch.zeros(2, 129, 4, dim, dtype=torch.bfloat16).transpose(1, 2)
-        key = torch.zeros(2, 2, 65, dim, dtype=torch.bfloat16)
-        value = torch.zeros(2, 65, 2, dim, dtype=torch.bfloat16).transpose(1, 2)
+        key = torch.zeros(2, 2, keys, dim, dtype=torch.bfloat16)
+        value = torch.zeros(2, keys, 2, dim, dtype=torch.bfloat16).transpose(1, 2)
         tensors = (query, key, value, torch.empty_like(query))
         places = [t.data_ptr() for t in tensors]
         attention_eager._prepare(*tensors, is_causal, scale)(STREAM, *places)

@@ -274,12 +274,14 @@ def rows_of_what_torch_takes(f: Callable[..., Any]) -> Iterator[Row]:
     both = {"attn_mask": seen, "is_causal": True}
     yield f, (Q, Q, Q), both, ValueError, "an attn_mask or is_causal=True; got both"
     for shape in ((3,), (0,), (2, 1), (5, 1, 1, 1), (1, 1, 1, 1, 1)):
-        words = r"an attn_mask that is broadcast to \(1, 2, .*\); got \(.*: pass one whose sizes"
+        words = (
+            r"an attn_mask that is broadcast to \(1, 2, .*\); got \(.*: pass one of at most 4 "
+            "dimensions, whose sizes"
+        )
         yield f, (Q, Q, Q), {"attn_mask": torch.zeros(shape)}, ValueError, words
     for dtype in (torch.int64, torch.uint8, torch.float64, torch.complex64):
-        words = (
-            rf"of torch.bool, or of {Q.dtype} to be added; got {dtype}: pass attn_mask\.bool\(\) or"
-        )
+        advice = r"to\(torch.float32\)$" if dtype.is_floating_point else r"bool\(\)$"
+        words = rf"or of {Q.dtype} to be added; got {dtype}: pass attn_mask\.{advice}"
         yield f, (Q, Q, Q), {"attn_mask": seen.to(dtype)}, TypeError, words
     for q in (Q[0], Q[0, 0], Q[None]):  # whatever number of dimensions
         yield f, (q, q, q), both, ValueError, "got both: put one in the mask"

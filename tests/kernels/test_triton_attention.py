@@ -3,21 +3,35 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from functools import cache
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.triton import triton_attention
-from kernels.triton.triton_attention import DIMS, HOPPER, Tile, rule, strides, vectors
+from kernels.triton.triton_attention import (
+    DIMS,
+    FEW,
+    HOPPER,
+    MANY,
+    NEAR,
+    SOME,
+    Tile,
+    rule,
+    strides,
+    tile_for,
+    vectors,
+)
 from tests.commands import module
 from tests.kernels.attention_cases import (
     Case,
     Shape,
     assert_attention,
     exact,
+    far_from_0,
     layouts,
     place,
     random,
@@ -64,11 +78,40 @@ def test_attention_is_right_in_any_memory_and_nothing_else_is_written(
         assert_attention(run(case, is_causal), is_causal)
 
 
+COPIED = [Tile(64, 128, 4, 2, True), Tile(64, 64, 4, 3, True), Tile(128, 128, 8, 3, True)]
+
+
+@pytest.fixture
+def takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile], None]:
+    """Makes a tile the rule's."""
+
+    def take(tile: Tile) -> None:
+        monkeypatch.setattr(triton_attention, "rule", lambda *_: tile)
+
+    return take
+
+
+@interpreted
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("tile", COPIED, ids=str)
+def test_what_the_copy_engine_brings_is_right_in_any_memory(
+    tile: Tile, is_causal: bool, takes: Callable[[Tile], None]
+):
+    takes(tile)
+    for shape, dtype in zip(SHAPES[1::3], cycle(KINDS), strict=False):
+        for case in layouts(shape, dtype):
+            assert_attention(run(case, is_causal), is_causal)
+
+
 @interpreted
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("most", [8.0, 512.0, 16_384.0])
-def test_large_scores_lose_nothing(dtype: torch.dtype, most: float):
+@pytest.mark.parametrize("tile", [FEW, FEW._replace(copied=True)], ids=str)
+def test_large_scores_lose_nothing(
+    tile: Tile, most: float, dtype: torch.dtype, takes: Callable[[Tile], None]
+):
     """They are exact in float32 here, so that only what follows them can be wrong."""
+    takes(tile)
     shape = Shape(1, 1, 1, 70, 150, 64)
     _, _, value = random(shape, dtype)
     many = torch.Generator().manual_seed(1)
@@ -81,6 +124,24 @@ def test_large_scores_lose_nothing(dtype: torch.dtype, most: float):
         for is_causal in (False, True):
             case = run(of(query, key, value), is_causal, scale)
             assert_attention(case, is_causal, scale)
+
+
+@interpreted
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("most", [64, 150])
+def test_scores_far_from_0_are_subtracted_first(
+    most: int, sign: float, takes: Callable[[Tile], None]
+):
+    """In one query's first block, or in all of them.
+
+    A factor of 2^16 and more would be on its weights else, which float16 does not hold, and scores
+    that differ would be one once they are scaled.
+    """
+    takes(FEW._replace(copied=True))
+    tensors = far_from_0(Shape(1, 1, 1, 70, 150, 64), sign, most)
+    for scale in (0.9, 1.0, 1.3, 1.7, 2.3):
+        assert float(NEAR.value) < 9e8 * scale
+        assert_attention(run(of(*tensors), False, scale), False, scale)
 
 
 @interpreted
@@ -120,24 +181,49 @@ def test_infinite_scores_and_nan_are_as_in_torch(is_causal: bool):
 
 
 @interpreted
-def test_every_tile_of_the_rule_is_right(monkeypatch: pytest.MonkeyPatch):
-    """Other lengths of blocks than 128 queries and 64 keys: whole blocks end elsewhere."""
+def test_every_tile_is_right(takes: Callable[[Tile], None]):
+    """Other lengths of blocks than 64 queries and 64 keys: whole blocks end elsewhere."""
     tiles = (Tile(64, 64, 4, 2), Tile(32, 64, 4, 1), Tile(128, 128, 8, 2), Tile(128, 16, 4, 2))
-    for tile in tiles:
-        monkeypatch.setattr(triton_attention, "rule", lambda *_, tile=tile: tile)
+    for tile in (*tiles, *COPIED):
+        takes(tile)
         for shape in (Shape(1, 1, 1, 140, 150, 64), Shape(1, 1, 1, 150, 70, 64)):
             assert_attention(run(of(*random(shape, torch.float16)), True), True)
 
 
+@interpreted
+def test_keys_that_batches_or_heads_share_are_described_once(takes: Callable[[Tile], None]):
+    takes(COPIED[1])
+    query, key, value = random(Shape(3, 4, 2, 70, 90, 64), torch.bfloat16)
+    for batches, heads in ((1, 2), (3, 1), (1, 1)):
+        keys, values = (x[:batches, :heads].expand(3, 2, 90, 64) for x in (key, value))
+        assert tile_for(query, keys, values, HOPPER).copied
+        assert_attention(run(of(query, keys, values), False), False)
+        assert_attention(run(of(*(x[:batches] for x in (query, keys, values))), True), True)
+
+
+@interpreted
+def test_what_the_copy_engine_cannot_bring_is_loaded(takes: Callable[[Tile], None]):
+    takes(COPIED[1])
+    query, key, value = random(Shape(1, 2, 2, 70, 90, 64), torch.float16)
+    one = value[:, :, :1].expand(-1, -1, 90, -1)  # the same row for all keys
+    apart = torch.zeros(1, 2, 90, 67, dtype=torch.float16)[..., :64].copy_(value)
+    off = torch.zeros(value.numel() + 1, dtype=torch.float16)[1:].view(value.shape).copy_(value)
+    for other in (one, apart, off):
+        for given in ((key, other), (other, key)):
+            assert not tile_for(query, *given, HOPPER).copied
+            assert_attention(run(of(query, *given), False), False)
+
+
 def test_the_tile_fits_the_shared_memory_of_the_gpu():
     for dim in DIMS:
-        for queries in (1, 64, 65, 4096):
+        for queries, keys in product((1, 64, 65, 4096), (1, SOME - 1, SOME, MANY - 1, MANY, 10**6)):
             for shared in (SMALL, 163 * 1024, HOPPER):
-                tile = rule(queries, dim, shared)
+                tile = rule(queries, keys, dim, shared)
                 assert tile.shared(dim) + 1024 <= shared
-                assert tile.queries == (64 if queries <= 64 else 128)
-    assert [rule(4096, 128, shared).stages for shared in (SMALL, HOPPER)] == [2, 3]
-    assert [rule(q, 64).programs(q) for q in (1, 64, 65, 128, 129)] == [1, 1, 1, 1, 2]
+                assert tile.copied == (shared == HOPPER and keys >= SOME)
+                assert tile.queries == 64 or queries > 64
+    assert [rule(4096, 4096, 128, shared).stages for shared in (SMALL, HOPPER)] == [2, 3]
+    assert [FEW.programs(q) for q in (1, 64, 65, 128, 129)] == [1, 1, 2, 2, 3]
 
 
 def test_what_moves_as_vectors_is_known():
@@ -158,6 +244,10 @@ def code() -> dict[str, dict[str, Any]]:
     done = module("tests.kernels.attention_code")
     assert done.returncode == 0, done.stdout
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def copied(name: str) -> bool:
+    return "COPIED=1" in name
 
 
 def test_products_go_to_the_tensor_cores_of_each_architecture():
@@ -186,24 +276,32 @@ def test_keys_and_values_are_copied_ahead_and_a_score_takes_one_exponential():
     for name, found in code().items():
         if name.startswith("sm_100"):
             continue  # its loops are partly unrolled
-        queries, warps = (128 if "QUERIES=128" in name else 64), int(name.rsplit("=", 1)[1])
-        scores = queries * 64 // (32 * warps)  # of a thread
-        loops = 2
+        queries, keys, warps = (
+            int(re.search(rf"{word}=(\d+)", name)[1])  # pyright: ignore[reportOptionalSubscript]
+            for word in ("QUERIES", "KEYS", "warps")
+        )
+        scores = queries * keys // (32 * warps)  # of a thread
+        loops = 4 if copied(name) else 2  # near 0, and far from it
         factors = found["ex2"] - loops * scores
         # Beside them a factor a row, in every thread that has a part of it.
         assert 0 < factors <= loops * queries // warps, (name, found)
-        assert found["cp.async"] > 0, name
+        if copied(name):  # the factor of a score and the maximum in one instruction
+            assert found["fma.rn"] >= 2 * scores, (name, found)
+        assert found["cp.async.bulk" if copied(name) else "cp.async"] > 0, name
+        assert ("cp.async" in found) != copied(name), name
         if "odd" not in name:
             assert found["ld.global"] == queries * found["dim"] // (8 * 32 * warps), name
             assert found["st.global"] == found["ld.global"], name
 
 
-def test_two_programs_share_a_multiprocessor_of_hopper_where_heads_are_of_64():
+def test_programs_share_a_multiprocessor_of_hopper_but_those_of_128_queries():
     """As docs/attention.md says; registers are handed out in steps of 8 a thread."""
     fit = set()
     for name, found in code().items():
-        if name.startswith("sm_90") and "QUERIES=128" in name and "even" in name:
+        if name.startswith("sm_90") and copied(name) and "even" in name:
             threads = 32 * int(name.rsplit("=", 1)[1])
             by_registers = 65_536 // (threads * -(-found["registers"] // 8) * 8)
-            fit.add((found["dim"], min(by_registers, found["limit"] // found["shared"])))
-    assert fit == {(64, 2), (128, 1)}
+            by_memory = (found["limit"] + 1024) // (found["shared"] + 1024)
+            queries = 128 if "QUERIES=128" in name else 64
+            fit.add((found["dim"], queries, min(by_registers, by_memory)))
+    assert fit == {(64, 64, 3), (128, 64, 2), (128, 128, 1)}
