@@ -26,5 +26,15 @@ def __getattr__(name: str) -> Any:
     """A function, when it is asked for: the workflow reads the registry where torch is missing."""
     if name not in _MODULES:
         raise AttributeError(f"module 'kernels' has no attribute '{name}'")
-    globals()[name] = found = getattr(import_module(_MODULES[name]), name)
+    try:
+        module = import_module(_MODULES[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "kernels":
+            raise
+        raise ModuleNotFoundError(
+            f"kernels.{name} needs {error.name}, which is not installed here: make smoke installs "
+            "all that it needs into this checkout's .venv",
+            name=error.name,
+        ) from error
+    globals()[name] = found = getattr(module, name)
     return found  # from now on no call comes here

@@ -74,8 +74,8 @@ def gumbel(word: Tensor) -> Tensor:
 def weights(x: Tensor, inverse_temperature: float, fixed: int) -> Tensor:
     """exp((x - max) / temperature) of float32 rows as integers, 2^fixed for the largest."""
     top = x.amax(-1, keepdim=True)  # NaN where there is one
-    factor = torch.tensor(inverse_temperature) * torch.tensor(LOG2E)
-    factor = float(factor.clamp(max=torch.finfo(torch.float32).max))
+    numbers = torch.tensor((inverse_temperature, LOG2E), dtype=torch.float32, device="cpu")
+    factor = float(numbers.prod().clamp(max=torch.finfo(torch.float32).max))
     t = ((x - top) * factor).clamp(min=-44.0).nan_to_num(-44.0)
     n = torch.round(t)
     f, total = t - n, torch.full_like(t, TERMS[0])

@@ -238,9 +238,8 @@ def table(heads: list[str], rows: Iterable[list[str]]) -> str:
 # What documents may ask for between their markers.
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "attention": partial(attention.speeds, BOTH),
-    "attention behind": partial(attention.behind, BOTH),
     "attention counts": partial(attention.counted, BOTH),
-    "attention parts": partial(attention.parts, BOTH),
+    "attention lengths": partial(attention.lengths, BOTH),
     "attention slowed": partial(attention.slowed, BOTH),
     "claims": claims,
     "claims summary": claims_summary,

@@ -1,7 +1,6 @@
 """The numbers of docs/attention.md, from what archives hold of the operator ``attention``."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,21 +13,19 @@ from experiments.family.fingerprint import sha256_of
 from experiments.family.operator import OURS, TORCH
 from experiments.family.tables import COUNTS, read_raw
 from experiments.family.tidy import tidy
-from experiments.goal import FAMILY, goals
-from experiments.goals import Evidence, find, outcome
 from experiments.markdown import STALE, head, line
 from experiments.tables import read_csv, validated
 from workflow.measured import _range
 
-NAME, FLASH, OF_FLASH = "attention", "torch_flash", "G15.2"
+NAME = "attention"
 # Whose speed ours is told in, and by which words.
 OTHERS = {
     TORCH: "of torch's speed",
-    FLASH: "of its FlashAttention-2's",
+    "torch_flash": "of its FlashAttention-2's",
     "torch_efficient": "of its memory-efficient kernel's",
     "unfused": "of matmul, softmax, matmul",
 }
-PARTS_OF = "bfloat16"  # the dtype that is measured at every length
+AT_EVERY_LENGTH = "bfloat16"  # the dtype that is measured there
 
 Archives = Mapping[str, Path]  # by what people call the GPU
 
@@ -52,39 +49,16 @@ def slowed(archives: Archives) -> str:
     return ", ".join(told)
 
 
-def behind(archives: Archives) -> str:
-    """Where ours is not told to be as fast as FlashAttention-2 by its interval, worst first."""
-    lines = head(["", "", "queries and keys", "of FlashAttention-2's speed", "range", "goal"])
-    for gpu, table in _measured(archives):
-        evidence = Evidence({}, {f"{FAMILY}{NAME}": table})
-        places = [(find(goal, evidence), goal) for goal in goals() if goal.claim == OF_FLASH]
-        for found, goal in sorted(places, key=lambda place: place[0].value):
-            # Whether its code is today's the dagger says.
-            if (word := outcome(goal, replace(found, stale=False))) != "met":
-                asked = f"{goal.place}, {goal.point.dtype}"
-                between = f"{found.low:.3f} to {found.high:.3f}"
-                value = f"{found.value:.3f}"
-                lines.append(
-                    line([gpu + _mark(table), asked, f"{goal.point.cols:,}", value, between, word])
-                )
-    return "\n".join(lines)
-
-
-def parts(archives: Archives) -> str:
-    """Of a time: what a further key takes, and what is left of it without keys.
-
-    The line through the two shortest lengths; all have as many tokens, heads and blocks of queries.
-    """
-    lengths = sorted({case.cols for case in OPERATORS[NAME].cases})[:2]
-    step = lengths[1] - lengths[0]
-    more = f"{step} keys more"
-    lines = head(["", "", "without keys", "FlashAttention-2's", more, "FlashAttention-2's"])
+def lengths(archives: Archives) -> str:
+    """Ours by the length of the sequences: the share of torch's speed, and in how many TFLOP/s."""
+    known = sorted({case.cols for case in OPERATORS[NAME].cases})
+    lines = head(["", "", *(f"{length:,}" for length in known)])
     for gpu, asked, table in _tables(archives):
-        of_dtype = table[table["dtype"] == PARTS_OF]
-        times = [_of(of_dtype, name).set_index("cols")["median_us"] for name in (OURS, FLASH)]
-        slopes = [us[lengths[1]] - us[lengths[0]] for us in times]
-        once = [us[lengths[0]] - k * lengths[0] / step for us, k in zip(times, slopes, strict=True)]
-        cells = [f"{us:.0f} µs" for us in (*once, *slopes)]
+        mine = _of(table[table["dtype"] == AT_EVERY_LENGTH], OURS).set_index("cols")
+        cells = (
+            f"{mine['speedup_vs_torch'][length]:.2f} ({mine['tflops'][length]:.0f})"
+            for length in known
+        )
         lines.append(line([gpu + _mark(table), asked, *cells]))
     return "\n".join(lines)
 

@@ -240,6 +240,19 @@ def test_top_p_keeps_the_fewest_that_reach_it_and_of_equals_the_first(top_p: flo
     assert set(ids.tolist()) == set([1, 2, 4, 5][:count])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_another_default_dtype_changes_nothing(dtype: torch.dtype):
+    logits = torch.randn(5, 300)
+    asked = {"seed": 3, "top_p": 0.7, "temperature": 0.6}
+    before, usual = sample(logits, **asked), torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        after = sample(logits, **asked)
+    finally:
+        torch.set_default_dtype(usual)
+    assert torch.equal(after, before)
+
+
 def test_a_sample_is_reproducible():
     torch.manual_seed(0)
     x = torch.randn(64, 100)

@@ -61,3 +61,17 @@ def test_a_public_function_says_what_it_takes_raises_and_moves(name: str):
     told = getattr(kernels, name).__doc__
     missing = [word for word in ("Raises", "bytes", "float16", "torch") if word not in told]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"), [("torch", "make smoke"), ("kernels.api", "^no api$")]
+)
+def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch, missing: str, told: str):
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError("no api", name=missing)
+
+    monkeypatch.setattr(kernels, "import_module", absent)
+    monkeypatch.delitem(vars(kernels), "softmax", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=told) as raised:
+        kernels.softmax  # noqa: B018
+    assert raised.value.name == missing

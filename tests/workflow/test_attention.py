@@ -1,15 +1,14 @@
-"""The tables of docs/attention.md: ranges, what is behind, what a key takes, what is counted."""
+"""The tables of docs/attention.md: ranges, speeds by length, what is counted."""
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from experiments.family.archived import samples
 from experiments.family.counts import FILE
 from experiments.tables import write_raw
 from tests.experiments.family.made import counts_of, raw_of
-from workflow.attention import behind, counted, parts, slowed, speeds
+from workflow.attention import counted, lengths, slowed, speeds
 
 # Of ours: microseconds without keys, and for 512 of them; of others how many times as long.
 ONCE, MORE = 100.0, 200.0
@@ -55,28 +54,15 @@ def test_a_gpu_without_samples_is_left_out(archives: dict[str, Path], tmp_path: 
     assert speeds(more) == speeds(archives)
 
 
-def test_a_time_is_split_by_the_line_through_the_shortest_lengths(archives: dict[str, Path]):
-    for row in cells(parts(archives)):
-        assert row[2:] == ["100 µs", "50 µs", "200 µs", "250 µs"]
-
-
-def test_what_is_behind_is_told_also_of_earlier_code(archives: dict[str, Path]):
-    assert cells(behind(archives)) == []
-    for folder in archives.values():
-        path = folder / samples("attention")
-        raw = pd.read_csv(path, keep_default_na=False, na_values={"time_ns": [""]})
-        at = (raw["implementation"] == "torch_flash") & (raw["cols"] == 512)
-        at &= raw["asked"] == "full, D=128"
-        raw.loc[at, "time_ns"] *= 0.9
-        write_raw(raw, path)
-    from workflow import attention
-
-    attention._tidy.cache_clear()
-    (first, second) = cells(behind(archives))
-    assert first == [
-        "new", "full, D=128, bfloat16", "512", "0.900", "0.900 to 0.900", "missed"
+def test_lengths_are_told_each_by_itself(archives: dict[str, Path]):
+    rows = cells(lengths(archives))
+    assert [row[:2] for row in rows] == [row[:2] for row in cells(speeds(archives))]
+    # 4 * 64 operations of 16,384 x 32 queries and 512 keys in 300 microseconds.
+    assert rows[0][2] == "0.50 (229)"
+    # Of 16,384 keys in 6,500; of which a causal mask shows half.
+    assert [row[-1] for row in rows[:4]] == [
+        "0.50 (338)", "0.50 (338)", "0.50 (169)", "0.50 (169)"
     ]  # fmt: skip
-    assert second == ["old†", *first[1:]]
 
 
 def test_throttled_points_are_counted(archives: dict[str, Path]):
