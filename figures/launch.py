@@ -35,7 +35,9 @@ def draw(ax: Axes, tidy: pd.DataFrame) -> None:
         line = look(name).line(theirs["median_us"], [height] * len(theirs))
         overlay.faint(ax, line, f"_{name} archived", marker="|", linestyle="-")
     overlay.entry(ax, archived, marker="|")
-    ax.set(yticks=range(len(names)), yticklabels=[look(name).label for name in names])
+    # A copy bounds the device's time, and not a caller's.
+    labels = ["copy" if name == "copy" else look(name).label for name in names]
+    ax.set(yticks=range(len(names)), yticklabels=labels)
     ax.set_ylim(len(names) - 0.5, -0.5)
     time_axis(ax)
     ax.set(xlabel="µs")

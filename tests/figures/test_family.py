@@ -95,11 +95,18 @@ def test_microseconds_are_said_to_be_a_callers_or_the_devices(timer: str, told: 
     assert figure.axes[0].get_ylabel().endswith(told)
 
 
-def test_a_copy_that_is_called_is_no_ceiling():
-    assert "copy, called alike" in legend_of("calls")
-    assert look("copy").label in legend_of("sample")
-    assert not {"copy, called alike"} & legend_of("sample")
-    assert look("copy").label not in legend_of("calls")
+def test_a_copy_is_no_ceiling_of_waits_or_of_few_results():
+    for name, label in (("calls", "copy, called alike"), ("sample", "copy of whole rows")):
+        assert label in legend_of(name)
+        assert look("copy").label not in legend_of(name)
+    assert look("copy").label in legend_of("factors")
+
+
+def test_a_copy_that_is_called_has_no_band():
+    _, grid = figure_of("calls", as_read(tidy_of("calls")))
+    for panel in (panel for row in grid for panel in row):
+        wide = panel.table["ci_high_us"] > panel.table["ci_low_us"]
+        assert set(panel.table[~wide]["variant"]) == {"copy"}
 
 
 def legend_of(name: str) -> set[str]:

@@ -47,8 +47,14 @@ onsuccess:
                 f"failed to compile for {table.parent.name}: {', '.join(failed)} ({table})"
             )
     folder = Path("results") / SOURCE.name / "figures"
-    if folder.exists():
-        print(f"figures of {SOURCE.name}: {folder}")
+    places = {
+        f"figures of {SOURCE.name}": folder,
+        "of its operators": folder.with_name("family") / "figures",
+        "of the build": Path("results/build/figures"),
+    }
+    for name, place in places.items():
+        if place.exists():
+            print(f"{name}: {place}")
     for name, file in {
         "verdicts": "claims.md",
         "goals": "goals.md",
