@@ -44,8 +44,8 @@ def softmax(
     torch.vmap, autocast and in CUDA graphs.
 
     out        a tensor of x's shape and device and the result's dtype, with any strides by which
-               no two results share a place (where one is 0 it is refused), to be written and
-               returned; may be ``x``
+               no two results share a place (where one is 0 it is refused; where they overlap
+               otherwise results are wrong), to be written and returned; may be ``x``
     dtype      what ``x`` is cast to first
     invariant  a row's bits then depend neither on the number of rows nor on how a row is split;
                of no effect where torch.softmax computes
@@ -59,8 +59,9 @@ def softmax(
     Raises TypeError for what is no tensor of strides, for other dtypes than float16, bfloat16,
     float32 and float64, for a mask of another dtype and for arguments of other types, IndexError
     for a ``dim`` that ``x`` has not, ValueError for another ``out``, a mask that is not broadcast,
-    a causal mask beside another or along another dimension than the last, and factors that are not
-    finite, RuntimeError for ``out`` where gradients are wanted.
+    a causal mask beside another or along another dimension than the last, factors that are not
+    finite, and ``invariant`` of more than 8,388,608 columns where a kernel computes, RuntimeError
+    for ``out`` where gradients are wanted.
 
     Moves 2MN elements, which times their size are the bytes (kernels/frontier; 3MN for wider
     masked rows than a cluster holds, and along other dimensions for few strips or many rows), and

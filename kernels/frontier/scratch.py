@@ -16,7 +16,8 @@ def scratch(size: int, device: int, stream: int) -> int:
     """The address of ``size`` bytes for launches on ``stream`` of the current GPU.
 
     A stream keeps its own for good, and so does each graph for each stream that it was captured
-    from, since graphs may run beside one another: some kilobytes a graph, which nobody takes back.
+    from, since graphs may run beside one another: some kilobytes a graph, but megabytes where rows
+    are many and dealt in chunks, or columns are taken in bands; nobody takes them back.
     A graph that was instantiated twice must not run beside itself.
     """
     return _memory(size, device, stream, _capture(stream))
