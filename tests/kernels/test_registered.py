@@ -3,6 +3,8 @@
 Here by torch's reference path, without a GPU; by kernels in tests/gpu.
 """
 
+import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch.library import opcheck
 
 import kernels
 from kernels import attention_api, cross_entropy_ops, operators, ops, sampling, topk
+from kernels.registry import ROOT
 
 
 def some(*shape: int) -> Tensor:
@@ -75,3 +78,31 @@ def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch, missing:
     with pytest.raises(ModuleNotFoundError, match=told) as raised:
         kernels.softmax  # noqa: B018
     assert raised.value.name == missing
+
+
+@pytest.mark.filterwarnings("ignore:.*goes through|.*computes it:UserWarning")
+def test_the_pages_example_gives_what_it_says():
+    """docs/operators.md begins with it; a comment begins with the shapes of what its line gives."""
+    page = (ROOT.parent / "docs/operators.md").read_text()
+    found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert found
+    known: dict[str, Any] = {}
+    told = 0
+    for line in found[1].splitlines():
+        statement, _, comment = line.partition("  # ")
+        for node in ast.parse(statement).body:
+            if isinstance(node, ast.Expr):
+                given = eval(statement, known)
+            else:
+                exec(statement, known)
+                names = (
+                    ast.unparse(node.targets[0]).strip("()") if isinstance(node, ast.Assign) else ""
+                )
+                given = [known[name] for name in names.split(", ") if name]
+            shapes = re.match(r"(\([\d, ]*\)(?:, )?)+(?=:|$)", comment)
+            if shapes:
+                results = given if isinstance(given, list | tuple) else [given]
+                assert [tuple(y.shape) for y in results] == list(eval(f"[{shapes[0]}]")), line
+                told += 1
+    assert told == 6
+    assert set(kernels.__all__) <= set(known)
