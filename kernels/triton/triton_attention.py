@@ -68,10 +68,11 @@ SOME, MANY = 1024, 4096
 def rule(queries: int, keys: int, dim: int, shared: int = HOPPER) -> Tile:
     """The tile for heads of ``queries`` and ``keys``, on a GPU with ``shared`` bytes a program.
 
-    On GPUs with a copy engine it was the fastest of 16,384 tokens on an H200 (docs/attention.md).
-    On others 128 queries use a block of keys twice as often as 64 do, and a warp has 32 of them, or
-    16 where their sums, of ``dim`` numbers each, would leave no registers for the scores: for many
-    queries what PyTorch's FlexAttention takes on the A100.
+    With HOPPER's shared memory, which only GPUs with a copy engine have, it was the fastest or near
+    it at four lengths of 16,384 tokens on an H200 (docs/attention.md). On others 128 queries use a
+    block of keys twice as often as 64 do, and a warp has 32 of them, or 16 where their sums, of
+    ``dim`` numbers each, would leave no registers for the scores: for many queries what PyTorch's
+    FlexAttention takes on the A100.
     """
     if shared >= HOPPER:
         if keys < SOME:
@@ -205,8 +206,9 @@ def _over_keys(
 
 # In base 2.  A weight is one FMA and its exponential: the maximum of its row is scaled and rounded
 # before, the same for all weights, which are then off by a factor that their sum has too.  While
-# maxima are so near to 0, two roundings, where nothing fuses them, are below 2^-14 of a weight.
-# Farther from it weights of float16 would overflow: EXACT subtracts before it scales.
+# maxima are so near to 0, two roundings, where nothing fuses them, are some 2^-14 of a weight at
+# most.  From 2^23 on scores that differ may be one, and from 2^28 on weights of float16 overflow:
+# EXACT subtracts before it scales.
 NEAR = tl.constexpr(1024.0)
 
 

@@ -106,8 +106,9 @@ def test_large_scores_lose_nothing(dtype: torch.dtype, most: float):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_infinite_scores_and_nan_are_as_in_torch(is_causal: bool):
-    query, key, value = given(Shape(1, 1, 1, 300, 300, 64), torch.float16)
+@pytest.mark.parametrize(("length", "dim"), [(300, 64), (1100, 64), (1100, 128), (4200, 128)])
+def test_infinite_scores_and_nan_are_as_in_torch(length: int, dim: int, is_causal: bool):
+    query, key, value = given(Shape(1, 1, 1, length, length, dim), torch.float16)
     query = query.abs() + 0.5
     hidden, first, no_number, infinite = (key.clone() for _ in range(4))
     hidden[0, 0, 1:70:2, 3] = -math.inf
@@ -154,6 +155,8 @@ def test_keys_that_batches_or_heads_share_are_described_once():
     for batches, heads in ((1, 2), (3, 1), (1, 1)):
         keys, values = (x[:batches, :heads].expand(3, 2, 4200, 128) for x in (key, value))
         close(attention(query, keys, values), (query, keys, values))
+    one = value[:, :2, :1].expand(3, 2, 4200, 128)  # of all keys, by pointers
+    close(attention(query, key[:, :2], one), (query, key[:, :2], one))
 
 
 def test_more_programs_than_a_grid_has_in_its_second_dimension():

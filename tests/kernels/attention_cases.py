@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -110,3 +110,9 @@ def assert_attention(case: Case, is_causal: bool, scale: float | None = None) ->
     assert error.max().item() < 1, error.max().item()
     out.fill_(AROUND)
     assert bool((memory == AROUND).all()), "something beside the output was written"
+
+
+def address(given: Any) -> int:
+    """Of a tensor, of what a descriptor is of, or as it is."""
+    of = getattr(given, "base", given)
+    return of if isinstance(of, int) else of.data_ptr()

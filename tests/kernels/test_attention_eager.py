@@ -25,7 +25,7 @@ from kernels import attention_api, attention_eager, prepared, unwatched
 from kernels.attention_eager import attention
 from kernels.registry import ROOT
 from kernels.triton import triton_attention
-from tests.kernels.attention_cases import Shape, Tensors, random
+from tests.kernels.attention_cases import Shape, Tensors, address, random
 from tests.kernels.test_attention import by_torch
 from tests.kernels.test_eager import at
 
@@ -57,10 +57,9 @@ class Compiled:
             assert [place % 16 == 0 for place in places] == self.places
             told = dict(zip(NAMES, given[4:], strict=True))
             assert compiled_for(given[4 : 4 + len(NAMES) - 5]) == self.numbers
-            assert {name: self.told[name] for name in NAMES[-5:]} == {
-                n: told[n] for n in NAMES[-5:]
-            }
+            assert [self.told[n] for n in NAMES[-5:]] == [told[n] for n in NAMES[-5:]]
             queries, keys, heads = told["queries"], told["keys"], told["heads"]
+            assert all(x.shape[2] == keys for x in given[1:3] if told["COPIED"])
             blocks = -(-queries // told["QUERIES"])
             assert grid == (blocks * heads * self.batches, 1, 1)
             query, key, value, out = (
@@ -82,12 +81,6 @@ class Compiled:
             out.copy_(y)
 
         return run
-
-
-def address(given: Any) -> int:
-    """Of a tensor, of what a descriptor is of, or as it is."""
-    of = getattr(given, "base", given)
-    return of if isinstance(of, int) else of.data_ptr()
 
 
 def compiled_for(numbers: tuple[Any, ...]) -> list[Any]:
@@ -218,6 +211,14 @@ def test_what_lies_otherwise_is_bound_by_itself(seen: list[str]):
         right((other, key, value))
         right((other.clone() if other is query else other, key, value))
         assert seen == ["bound"] * anew + ["run", "run"]
+
+
+def test_one_row_for_all_keys_is_no_descriptors(seen: list[str]):
+    query, key, value = random(Shape(1, 2, 1, 70, 1100, 64), torch.bfloat16)
+    one = value[:, :, :1].expand(-1, -1, 1100, -1)
+    right((query, key, one))
+    right((query, one, value))
+    assert seen == ["bound", "run", "run"]
 
 
 def test_what_is_no_single_launch_goes_the_long_way(

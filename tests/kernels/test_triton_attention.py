@@ -135,11 +135,12 @@ def test_scores_far_from_0_are_subtracted_first(
     """In one query's first block, or in all of them.
 
     A factor of 2^16 and more would be on its weights else, which float16 does not hold, and scores
-    that differ would be one once they are scaled.
+    that differ would be one once they are scaled; at the least scale they would be some per cent
+    off.
     """
     takes(FEW._replace(copied=True))
     tensors = far_from_0(Shape(1, 1, 1, 70, 150, 64), sign, most)
-    for scale in (0.9, 1.0, 1.3, 1.7, 2.3):
+    for scale in (2e-4, 0.9, 1.0, 1.3, 1.7, 2.3):
         assert float(NEAR.value) < 9e8 * scale
         assert_attention(run(of(*tensors), False, scale), False, scale)
 
@@ -158,7 +159,11 @@ def test_a_scale_is_taken_and_a_head_has_its_own_keys():
 @interpreted
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, of what is meant
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_infinite_scores_and_nan_are_as_in_torch(is_causal: bool):
+@pytest.mark.parametrize("tile", [FEW, *COPIED], ids=str)
+def test_infinite_scores_and_nan_are_as_in_torch(
+    tile: Tile, is_causal: bool, takes: Callable[[Tile], None]
+):
+    takes(tile)
     query, key, value = random(Shape(1, 1, 1, 140, 140, 64), torch.float16)
     query = query.abs() + 0.5
     hidden, first, no_number, infinite = (key.clone() for _ in range(4))
@@ -221,7 +226,8 @@ def test_the_tile_fits_the_shared_memory_of_the_gpu():
                 tile = rule(queries, keys, dim, shared)
                 assert tile.shared(dim) + 1024 <= shared
                 assert tile.copied == (shared == HOPPER and keys >= SOME)
-                assert tile.queries == 64 or queries > 64
+                if queries <= 64 or shared < HOPPER:
+                    assert tile.queries == (64 if queries <= 64 else 128)
     assert [rule(4096, 4096, 128, shared).stages for shared in (SMALL, HOPPER)] == [2, 3]
     assert [FEW.programs(q) for q in (1, 64, 65, 128, 129)] == [1, 1, 2, 2, 3]
 
