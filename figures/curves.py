@@ -68,9 +68,9 @@ def curves(
         line = look(name).line(points[x], points[y])
         overlay.faint(ax, line, f"_{name} archived", most, marker="")
     overlay.entry(ax, archived)
-    for name, points in _by_variant(table[placed]):
-        _curve(ax, name, points, x, y, low, high)
     stopped = table[~placed]
+    for name, points in _by_variant(table[placed]):
+        _curve(ax, name, _broken(points, stopped, x, [y, low, high]), x, y, low, high)
     for lane, (name, points) in enumerate(_by_variant(stopped)):
         _lane(ax, lane, name, points, x)
     if table.empty:
@@ -89,6 +89,17 @@ def bandwidth(ax: Axes, tidy: pd.DataFrame, x: str, label: str, x_log: bool = Tr
 def _by_variant(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     for name in in_order(table["variant"]):
         yield name, table[table["variant"] == name]
+
+
+def _broken(points: pd.DataFrame, stopped: pd.DataFrame, x: str, ys: list[str]) -> pd.DataFrame:
+    """``points`` of a variant with the places between them where it was stopped, without ``ys``.
+
+    A line through these would look as if they had been measured.
+    """
+    mine = stopped[stopped["variant"].isin(points["variant"])].drop_duplicates(x)
+    between = mine[x].between(points[x].min(), points[x].max()) & ~mine[x].isin(points[x])
+    gaps = mine[between].assign(**dict.fromkeys(ys, math.nan), stale=points["stale"].all())
+    return pd.concat([points, gaps]).sort_values(x, kind="stable") if len(gaps) else points
 
 
 def _curve(ax: Axes, name: str, points: pd.DataFrame, x: str, y: str, low: str, high: str) -> None:

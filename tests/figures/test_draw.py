@@ -37,11 +37,13 @@ def lines(ax: Axes, label: str) -> list[Line2D]:
 
 
 def xs(line: Line2D) -> list[float]:
-    return np.asarray(line.get_xdata()).tolist()
+    """Of points that are there; where a line is broken there is none."""
+    x, y = map(np.asarray, line.get_data())
+    return x[~np.isnan(y)].tolist()
 
 
 def ys(line: Line2D) -> list[float]:
-    return np.asarray(line.get_ydata()).tolist()
+    return [y for y in np.asarray(line.get_ydata()).tolist() if not np.isnan(y)]
 
 
 def only(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
