@@ -30,11 +30,10 @@ def draw(ax: Axes, table: pd.DataFrame, label: str) -> None:
 
 def panels(table: pd.DataFrame) -> page.Grid:
     """What is asked down, dtypes across, of one number of columns."""
-    label, labels = (SOFTMAXES, CALLED) if _are_calls(table) else ("rows", WHOLE)
+    calls = _are_calls(table)
+    label, labels = (SOFTMAXES, CALLED) if calls else ("rows", WHOLE)
     mine = table[table["cols"] == _cols(table)]
-    if _are_calls(
-        table
-    ):  # whose intervals are wide: of what nothing is compared with there is none
+    if calls:  # whose intervals are wide, and would hide one another
         copies = mine["variant"] == "copy"
         ends = mine[["ci_low_us", "ci_high_us"]].mask(copies, mine["median_us"], axis=0)
         mine = mine.assign(**ends)
